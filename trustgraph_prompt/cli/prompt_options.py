@@ -97,12 +97,9 @@ def ontology(files: Sequence[Path] | None, language: str | None = None) -> Ontol
             raise ConfigError("there is no --ontology", where="--ontology-language", found=language)
         return None
     from trustgraph_prompt.graph import ontology_files
-    from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 
     found = ontology_files.load(files, language)
-    for warning in ontology_files.shown_warnings(found):
-        output.note(f"warning: {warning}")
-    return OntologyIndex(found)
+    return ontology_files.index_of(found, lambda warning: output.note(f"warning: {warning}"))
 
 
 def ontology_terms(
@@ -118,7 +115,7 @@ def ontology_terms(
 
     if ontology is None:
         return {}
-    if why := why_not_within(definition):
+    if why := why_not_within(definition, ontology.ontology):
         raise ConfigError(why, where="--ontology")
     if both := sorted(TERMS.intersection(terms)):
         raise ConfigError("is a term of --ontology, too: leave one of them out", where=f"{where} {both[0]}")

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -157,12 +158,10 @@ def _index(
     paths = [Path(file) for file in ([files] if isinstance(files, str | PathLike) else files)]
     if not paths:
         return None
-    if why := why_not_within(prompt):
-        raise ConfigError(why, where="ontology")
     ontology = ontology_files.load(paths)
-    for warning in ontology_files.shown_warnings(ontology):
-        log.warning("%s", warning)
-    return OntologyIndex(ontology)
+    if why := why_not_within(prompt, ontology):
+        raise ConfigError(why, where="ontology")
+    return ontology_files.index_of(ontology, partial(log.warning, "%s"))
 
 
 def _jobs(

@@ -185,9 +185,10 @@ class ObjectsFile:
     """Writes objects as JSON lines, in the order of the jobs whatever the order of the answers.
 
     A line is `{"prompt", "file", "sha256", "chunk", "start", "page", "heading", "examples", "object",
-    "grounding"}`, without `page` and `heading` where the format has none, without `examples` if none were
-    chosen from a pool, and without `grounding` if the object's values need not occur in the chunk; with
-    `bare`, it is the object only. `dropped` are the keys, by prompt, that objects are written without.
+    "grounding", "remarks"}`, without `page` and `heading` where the format has none, without `examples` if
+    none were chosen from a pool, without `grounding` if the object's values need not occur in the chunk, and
+    without `remarks` if the object was read as it was written; with `bare`, it is the object only. `dropped`
+    are the keys, by prompt, that objects are written without.
     """
 
     def __init__(
@@ -217,9 +218,13 @@ class ObjectsFile:
         self._write([self._waiting.pop(position) for position in sorted(self._waiting)])
 
     def _write(self, results: Iterable[Result]) -> None:
-        self._write_lines(self._line(result, found) for result in results for found in result.objects)
+        self._write_lines(
+            self._line(result, found, index)
+            for result in results
+            for index, found in enumerate(result.objects)
+        )
 
-    def _line(self, result: Result, found: FoundObject) -> bytes:
+    def _line(self, result: Result, found: FoundObject, index: int) -> bytes:
         job = result.job
         text = found.without(self._dropped.get(job.prompt, ()))
         if self._bare:
@@ -240,7 +245,15 @@ class ObjectsFile:
             }
         )
         grounding = b',"grounding":' + found.grounding.encode() if found.grounding else b""
-        return origin[:-1] + b',"object":' + text + grounding + b"}\n"
+        remarks = _remarks(result.answer, index)
+        return origin[:-1] + b',"object":' + text + grounding + remarks + b"}\n"
+
+
+def _remarks(answer: Answer | None, index: int) -> bytes:
+    """The end of a line that says how an object was read, if not as it was written."""
+    of_object = [each for each in answer.remarks if each["index"] == index] if answer else []
+    remarks = [{key: part for key, part in each.items() if key != "index"} for each in of_object]
+    return b',"remarks":' + wire.encode(remarks) if remarks else b""
 
 
 def _first_offset(found: FoundObject) -> int:

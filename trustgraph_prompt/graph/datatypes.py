@@ -24,10 +24,13 @@ _NAMES: Final = {
     "boolean": "true or false",
     **dict.fromkeys(("string", "normalizedString", "token", "langString", "Literal"), "a text"),
 }
+_WORDS = "zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"  # which texts spell out
 _DIGITS = r"(?:\d+|\d{1,3}(?:([,.'’\s])\d{3})(?:\1\d{3})*)"
 _FORMS: Final = {
-    "a whole number": re.compile(rf"[-+\u2212]?{_DIGITS}"),
-    "a number": re.compile(rf"[-+\u2212]?(?:{_DIGITS}(?:[.,]\d+)?|[.,]\d+)(?:[eE][-+]?\d+)?|[-+]?INF|NaN"),
+    "a whole number": re.compile(rf"[-+\u2212]?{_DIGITS}|{_WORDS}", re.IGNORECASE),
+    "a number": re.compile(
+        rf"[-+\u2212]?(?:{_DIGITS}(?:[.,]\d+)?|[.,]\d+)(?:e[-+]?\d+)?|[-+]?INF|NaN|{_WORDS}", re.IGNORECASE
+    ),
     "a year": re.compile(r"-?\d{1,5}(?:Z|[-+]\d\d:\d\d)?"),
     "a month": re.compile(r"-?\d{4,5}-\d\d(?:Z|[-+]\d\d:\d\d)?"),
     "a time": re.compile(r"\d{1,2}[:.]\d\d(?:[:.]\d\d(?:\.\d+)?)?(?:Z|[-+]\d\d:\d\d)?"),

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, starmap
+from itertools import chain, islice, starmap
 from typing import Any, Final, NamedTuple
 
 from trustgraph_prompt.errors import ConfigError, Issue, Reason, excerpt, suggestion
@@ -148,7 +148,11 @@ class Ontology:
 
     def __len__(self) -> int:
         """How many classes and properties there are."""
-        return len(self.classes) + len(self.object_properties) + len(self.datatype_properties)
+        return sum(map(len, self._sections))
+
+    @property
+    def _sections(self) -> tuple[Elements, Elements, Elements]:
+        return self.classes, self.object_properties, self.datatype_properties
 
     @cached_property
     def superclasses(self) -> Mapping[str, frozenset[str]]:
@@ -168,15 +172,9 @@ class Ontology:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash (sha256, hex) of all that questions say of the ontology and that answers are checked by.
-
-        Its id and its IRIs, unless questions show them, only name what is in a graph.
-        """
-        sections = (self.classes, self.object_properties, self.datatype_properties)
-        decides = [
-            [(*each._replace(iri=Iri(), entry={}), each.has_range) for each in section.values()]
-            for section in sections
-        ]
+        """A hash (sha256, hex) of all that questions say of the ontology and that answers are checked by."""
+        elements = chain.from_iterable(section.values() for section in self._sections)
+        decides = [(each.id, each.labels, each.has_range) for each in elements]
         return hashlib.sha256(canonical([decides, self.terms])).hexdigest()
 
     @cached_property
@@ -221,16 +219,14 @@ class Ontology:
     def in_language(self, tag: str, where: str = "") -> Ontology:
         """The same ontology, which a model sees with the labels of a language. Raises `ConfigError`."""
         code = language_code(tag)
-        sections = (self.classes, self.object_properties, self.datatype_properties)
-        known = {each for section in sections for one in section.values() for each in one.languages.values()}
+        elements = chain.from_iterable(section.values() for section in self._sections)
+        known = sorted({each for element in elements for each in element.languages.values()})
         if code not in known:
-            expected = (
-                f"one of {', '.join(sorted(known)[:_MOST_LANGUAGES])}" if known else "a label that has one"
-            )
+            expected = f"one of {', '.join(known[:_MOST_LANGUAGES])}" if known else "a label that has one"
             message = "the ontology has no label in this language"
             raise ConfigError(message, where=where, found=tag, expected=expected)
         classes, relations, attributes = (
-            {id: each.in_language(code) for id, each in section.items()} for section in sections
+            {id: each.in_language(code) for id, each in section.items()} for section in self._sections
         )
         return Ontology(self.id, classes, relations, attributes, self.warnings)
 

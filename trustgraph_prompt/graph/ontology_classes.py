@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product, starmap
 from typing import Final, NamedTuple
 
+from trustgraph_prompt.graph.datatypes import is_of
 from trustgraph_prompt.graph.ontology import Element, Ontology, one_of
 
 MOST_EXPECTED: Final = 50
@@ -34,6 +35,10 @@ class Triple(NamedTuple):
     property: Element
     object: str
     is_relation: bool
+
+    def fits_datatype(self) -> bool:
+        """Whether a value is of the datatype of its attribute, as every entity is."""
+        return self.is_relation or is_of(self.object, self.property.range)
 
     def ends(self) -> Iterator[tuple[str, Expected]]:
         """Each entity by its key, with the classes that the property expects of it."""
@@ -64,15 +69,16 @@ UNKNOWN: Final = Derived(why="nothing in the answer says what it is")
 class DerivedClasses:
     """The most specific class of each name that all triples about it allow.
 
-    Of a union, it is one of the classes only if another triple decides which.
+    Of a union, it is one of the classes only if another triple decides which. A triple with a wrong value,
+    which may be wrong in its subject, too, says something only of a name of which no other one does.
     """
 
     def __init__(self, ontology: Ontology, triples: Iterable[Triple]) -> None:
         self._ontology = ontology
         self._expected: dict[str, Counter[Expected]] = defaultdict(Counter)
-        for triple in triples:
+        for triple in sorted(triples, key=lambda each: not each.fits_datatype()):
             for key, expected in triple.ends():
-                if expected:
+                if expected and (triple.fits_datatype() or key not in self._expected):
                     self._expected[key][expected] += 1
         self._known: dict[tuple[str, Expected], Derived] = {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from trustgraph_prompt.config_files import read_bytes
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.graph.obo import read_obo
 from trustgraph_prompt.graph.ontology import Ontology
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import make_ontology, merged, read_ontology
 from trustgraph_prompt.graph.owl import FORMATS, read_owl
 from trustgraph_prompt.graph.rdf_limits import MAX_BYTES
@@ -34,11 +35,13 @@ def load(files: Sequence[Path], language: str | None = None) -> Ontology:
     return ontology if language is None else ontology.in_language(language, str(files[0]))
 
 
-def shown_warnings(ontology: Ontology) -> list[str]:
-    """The first warnings about an ontology, and how many more there are."""
-    more = len(ontology.warnings) - MOST_WARNINGS
-    rest = [f"{more:,} more warnings about the ontology {ontology.id}"] if more > 0 else []
-    return [*ontology.warnings[:MOST_WARNINGS], *rest]
+def index_of(ontology: Ontology, warn: Callable[[str], None]) -> OntologyIndex:
+    """The index of an ontology; `warn` gets the first warnings about it, and how many more there are."""
+    for warning in ontology.warnings[:MOST_WARNINGS]:
+        warn(warning)
+    if (more := len(ontology.warnings) - MOST_WARNINGS) > 0:
+        warn(f"{more:,} more warnings about the ontology {ontology.id}")
+    return OntologyIndex(ontology)
 
 
 def parse_ontology(path: Path, text: str) -> Ontology:

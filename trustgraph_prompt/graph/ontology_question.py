@@ -9,7 +9,6 @@ from typing import Any, Final
 from trustgraph_prompt.graph import datatypes
 from trustgraph_prompt.graph.ontology import Element, Ontology
 from trustgraph_prompt.graph.ontology_answer import Vocabulary
-from trustgraph_prompt.graph.ontology_objects import IS_A
 from trustgraph_prompt.graph.term_names import local_name
 
 LONGEST_HINT: Final = 120
@@ -27,15 +26,10 @@ def question_terms(vocabulary: Vocabulary, part: Ontology | None = None) -> Term
     Beside what `Ontology.terms` has, each has its `name`, and a `hint` if its comment is short. A property
     also has what it is `of` and leads `to`: "a film or a book", "a date".
     """
-    terms: dict[str, dict[str, dict[str, Any]]] = {
+    return {
         section: {id: {**term, **_in_words(vocabulary, section, id)} for id, term in elements.items()}
         for section, elements in (part or vocabulary.ontology).terms.items()
     }
-    if IS_A.id in vocabulary.properties:
-        names = "; ".join(term["name"] for term in terms["classes"].values())
-        is_a = {"name": IS_A.id, "of": "a thing", "to": f"one of these: {names}"}
-        terms["object_properties"] = {IS_A.id: is_a}
-    return terms
 
 
 def _in_words(vocabulary: Vocabulary, section: str, id: str) -> dict[str, str]:

@@ -10,11 +10,9 @@ from typing import Any, Final
 
 from trustgraph_prompt.contract import Grounded
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.datatypes import is_of
 from trustgraph_prompt.graph.mapping import Evidence, Graph, evidence_of, quoted
 from trustgraph_prompt.graph.ontology import Element, Ontology, Said
 from trustgraph_prompt.graph.ontology_classes import DerivedClasses, Triple, name_key
-from trustgraph_prompt.graph.ontology_objects import IS_A
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 
 _ENTITIES: Final = "https://trustgraph.ai"
@@ -44,7 +42,8 @@ def ontology_graph(
     classes: set[str] = set()
     properties: set[str] = set()
     pairs = zip(objects, grounded or repeat({}), strict=False)
-    read = [(said, found) for value, found in pairs if (said := ontology.read(value, derived=derived))]
+    known = ((ontology.read(value, derived=derived), found) for value, found in pairs)
+    read = [(said, found) for said, found in known if said and (said.property or not derived)]
     may_be = _consistent(ontology, [said for said, _ in read]) if derived else repeat(True)
     for (said, found), is_consistent in zip(read, may_be, strict=False):
         if is_consistent:
@@ -68,13 +67,10 @@ def _consistent(ontology: Ontology, read: Sequence[Said]) -> Iterator[bool]:
     classes = DerivedClasses(ontology, triples)
     for triple in triples:
         names = [triple.subject, triple.object] if triple.is_relation else [triple.subject]
-        fits = triple.is_relation or is_of(triple.object, triple.property.range)
-        yield fits and not any(classes.of(name).contradicts for name in names)
+        yield triple.fits_datatype() and not any(classes.of(name).contradicts for name in names)
 
 
 def _property(ontology: Ontology, said: Said) -> Element:
-    if not said.property:  # an entity, whose class is known
-        return IS_A._replace(domain=(said.subject_class,))
     return ontology.datatype_properties.get(said.property) or ontology.object_properties[said.property]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from functools import cache, cached_property
-from typing import Final, Literal, NamedTuple, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import cache
+from typing import Final, Literal, NamedTuple
 
 from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.graph.ontology import Element, Elements
@@ -26,9 +26,6 @@ How = Literal["label", "spelling", "form"]
 """label: as it is shown. spelling: another label, or apart from case, spaces and camelCase. form: another
 form of the words, such as *directed by* for *director*."""
 
-_Form = tuple[frozenset[str], str]
-_NO_FORM: Final[_Form] = (frozenset(), "")
-
 
 class Meant(NamedTuple):
     """The id of the term that a name means, and how that was found."""
@@ -41,28 +38,24 @@ class TermNames:
     """The names of terms of one kind: `shown` to a model, by id.
 
     A name is the first label, or the words of the id. Where two are alike, `beside` says what is written
-    beside them, or else their ids are.
+    beside them, or else their ids are. Without `forms`, a name means nothing in other forms of its words.
     """
 
-    def __init__(self, elements: Elements, beside: Callable[[Element], str] = lambda element: "") -> None:
+    def __init__(
+        self, elements: Elements, beside: Callable[[Element], str] = lambda _: "", *, forms: bool = True
+    ) -> None:
         names, spelling = {id: _name(each) for id, each in elements.items()}, cache(_spelling)
         for say in (lambda id: beside(elements[id]), lambda id: id):
             names |= {id: f"{names[id]} ({more})" for id in _alike(names, spelling) if (more := say(id))}
         self.shown: Mapping[str, str] = names
         self._of_name = {name: id for id, name in names.items()}
-        # Here, in the thread that indexes an ontology, and not where a first answer is judged.
-        self._labels = {id: each.labels for id, each in elements.items()}
-        self._of_spelling = _grouped((spelling(text), id) for id, text in self._texts())
-
-    def _texts(self) -> Iterator[tuple[str, str]]:
-        """All names of each term, by its id."""
-        for id, labels in self._labels.items():
-            for text in {*labels, id, local_name(id), self.shown[id]}:
-                yield id, text
-
-    @cached_property
-    def _of_form(self) -> Mapping[_Form, set[str]]:
-        return _grouped((_form(text), id) for id, text in self._texts())
+        texts = [
+            (text, id)
+            for id, each in elements.items()
+            for text in {*each.labels, id, local_name(id), names[id]}
+        ]
+        self._of_spelling = _grouped((spelling(text), id) for text, id in texts)
+        self._of_form = _grouped((_form(text), id) for text, id in texts if forms)
 
     def find(self, written: str) -> Meant | None:
         """The term that a name means; None if it means none, or may mean several."""
@@ -70,7 +63,7 @@ class TermNames:
             return Meant(id, "label")
         if len(ids := self.spelt(written)) == 1:
             return Meant(next(iter(ids)), "spelling")
-        if not ids and len(ids := self._of_form.get(_form(written) or _NO_FORM, set())) == 1:
+        if not ids and len(ids := self._of_form.get(_form(written), set())) == 1:
             return Meant(next(iter(ids)), "form")
         return None
 
@@ -101,12 +94,9 @@ def _alike(names: Mapping[str, str], spelling: Callable[[str], str]) -> list[str
     return [id for ids in having.values() if len(ids) > 1 for id in sorted(ids)]
 
 
-K = TypeVar("K", bound=Hashable)
-
-
-def _grouped(pairs: Iterable[tuple[K | None, str]]) -> dict[K, set[str]]:
+def _grouped(pairs: Iterable[tuple[Hashable, str]]) -> dict[Hashable, set[str]]:
     """The ids for each key that is not empty."""
-    found: dict[K, set[str]] = defaultdict(set)
+    found: dict[Hashable, set[str]] = defaultdict(set)
     for key, id in pairs:
         if key:
             found[key].add(id)
@@ -117,7 +107,7 @@ def _spelling(text: str) -> str:
     return "".join(words(_WORD_BEGINS.sub(" ", text)).folded)
 
 
-def _form(text: str) -> _Form | None:
+def _form(text: str) -> tuple[frozenset[str], str] | None:
     """The stems of the words, and the preposition that they end with: *author of* is not *author*.
 
     Who does something is the same as by whom it is done: *director*, *directed by*.

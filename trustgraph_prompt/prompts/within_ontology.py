@@ -10,7 +10,7 @@ from typing import Final
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.roles import Role
 from trustgraph_prompt.errors import ConfigError, RequestError
-from trustgraph_prompt.graph.ontology import TERMS
+from trustgraph_prompt.graph.ontology import TERMS, Ontology
 from trustgraph_prompt.graph.ontology_answer import AnswerReading, asks_for_facts
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import ontology_of_terms
@@ -28,13 +28,15 @@ FACT: Final = Role("subject", "relation", "object")
 _VERSIONS = "has versions, which cannot keep to an ontology"
 
 
-def why_not_within(prompt: PromptDefinition) -> str | None:
+def why_not_within(prompt: PromptDefinition, ontology: Ontology) -> str | None:
     """Why a prompt cannot keep to an ontology; None if it can."""
     if prompt.contract.versions:
         return f"prompt `{prompt.id}` {_VERSIONS}"
     if TERMS.isdisjoint(prompt.named):
         terms = ", ".join(sorted(TERMS))
         return f"prompt `{prompt.id}` uses nothing of the ontology: it names none of the terms {terms}"
+    if asks_for_facts(prompt.contract) and not (ontology.object_properties or ontology.datatype_properties):
+        return f"prompt `{prompt.id}` asks for relations and attributes, and the ontology has none"
     return None
 
 

@@ -222,7 +222,7 @@ class Flow:
             needs = f"prompt `{prompt.id}` needs {', '.join(missing)}"
             near = suggestion(missing[0], self._terms_of_a_chunk)
             return f"{needs}, which the flow gives under none of `ontology`, `tables` and `terms`{near}"
-        if prompt and self.ontology and (why := why_not_within(prompt)):
+        if prompt and self.ontology and (why := why_not_within(prompt, self.ontology.ontology)):
             return why
         if prompt and self.outputs.has_graph and not (prompt.graph or self.graph.clause or self.ontology):
             return f"prompt `{prompt.id}` has no clause `graph`: no triples are made of its objects"

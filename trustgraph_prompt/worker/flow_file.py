@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,8 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.config_files import check, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
-from trustgraph_prompt.graph.ontology import Ontology
+from trustgraph_prompt.graph import ontology_files
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
-from trustgraph_prompt.graph.ontology_files import load as load_ontology
-from trustgraph_prompt.graph.ontology_files import shown_warnings
 from trustgraph_prompt.graph.tables import TableDefinition
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.worker.flow import (
@@ -221,14 +219,8 @@ def _table(key: str, definition: Any) -> TableDefinition:
 
 
 def _ontology(folder: Path, document: Mapping[str, Any]) -> OntologyIndex:
-    return index_of(load_ontology([folder / document["ontology"]], document.get("ontology-language")))
-
-
-def index_of(ontology: Ontology) -> OntologyIndex:
-    """The index of an ontology; logs its warnings."""
-    for warning in shown_warnings(ontology):
-        log.warning("%s", warning)
-    return OntologyIndex(ontology)
+    found = ontology_files.load([folder / document["ontology"]], document.get("ontology-language"))
+    return ontology_files.index_of(found, partial(log.warning, "%s"))
 
 
 def _provider(choice: Mapping[str, Any]) -> ProviderChoice | TopicChoice:

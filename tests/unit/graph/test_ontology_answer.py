@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -156,6 +157,31 @@ def test_ends_are_swapped_where_other_objects_exclude_the_order() -> None:
     assert alone["subject"] == "Mann"
 
 
+def test_wrong_value_neither_swaps_the_ends_of_a_right_relation_nor_takes_its_class() -> None:
+    right, wrong = fact("Heat", "director", "Mann"), fact("Mann", "publication date", "soon")
+    outcome = reading().read(answered(right, wrong))
+    ends = outcome.value[0]
+    assert (ends["subject"], ends["object"], ends["object_type"]) == ("Heat", "Mann", "Q5")
+    assert remarks(outcome) == [(1, "value", "/value")]
+
+
+def test_objects_that_differ_only_in_their_quotes_become_one() -> None:
+    schema = {"properties": {**FACT["properties"], "q": {"type": "string", "x-quote": "text"}}}  # type: ignore[dict-item]
+    contract = Contract.from_schema({**FACT, **schema}, format="jsonl")
+    said = [fact("Heat", "director", "Mann", q="one"), fact("Heat", "directed by", "Mann", q="two")]
+    outcome = reading().read(Outcome([*said], Reason.SUCCESS, contract))
+    assert [each["q"] for each in outcome.value] == ["one"]
+
+
+def test_grounding_stays_with_its_object_where_one_is_not_known_any_more() -> None:
+    given = replace(
+        answered(fact("Heat", "gone", "x"), fact("Heat", "director", "Mann")),
+        grounding=({}, {"/subject": None}),
+    )
+    outcome = reading().read(given)
+    assert (len(outcome.value), outcome.grounding) == (1, ({"/subject": None},))
+
+
 def test_grounding_moves_with_the_ends() -> None:
     schema = {
         "type": "object",
@@ -219,6 +245,10 @@ def test_class_name_is_a_thing_only_if_the_text_says_so(
     assert bool(reading(text).check(value)) is is_refused
 
 
+def test_value_that_is_no_object_is_refused() -> None:
+    assert [each.path for each in reading().check("Heat")] == ["/subject", "/object", "/relation"]
+
+
 def test_relation_that_may_be_two_is_refused_with_both() -> None:
     ends = {"rdfs:label": "name", "rdfs:domain": "A"}
     document = {
@@ -259,16 +289,6 @@ def test_strict_reading_that_refuses_everything_fails() -> None:
     outcome = reading(strict=True).read(answered(*said))
     assert (outcome.value, outcome.reason) == ([], Reason.INVARIANT_VIOLATION)
     assert [each.index for each in outcome.rejected] == [0, 1]
-
-
-def test_classes_are_said_of_things_where_the_ontology_has_no_relation() -> None:
-    only = reading(ontology=make_ontology("o", {"classes": {"Hill": {}, "Volcano": {}}}, "o"))
-    assert only.check(fact("Etna", "is a", "volcano")) == ()
-    assert [each.message for each in only.check(fact("Etna", "is a", "lake"))] == [
-        "unknown class 'lake', expected 'hill' or 'volcano'"
-    ]
-    outcome = only.read(answered(fact("Etna", "is a", "volcano")))
-    assert outcome.value == [{"type": "entity", "entity": "Etna", "entity_type": "Volcano"}]
 
 
 def test_keys_that_a_model_adds_do_not_replace_what_is_derived() -> None:

@@ -18,7 +18,10 @@ KNOWN = make_ontology(
             "about": {"rdfs:domain": "Agent", "rdfs:range": "owl:Thing"},
             "cost": {"rdfs:domain": "Agent"},
         },
-        "datatypeProperties": {"since": {"rdfs:domain": "Agent", "rdfs:range": "xsd:gYear"}},
+        "datatypeProperties": {
+            "since": {"rdfs:domain": "Agent", "rdfs:range": "xsd:gYear"},
+            "weight": {"rdfs:domain": "Thing", "rdfs:range": "xsd:integer"},
+        },
     },
     "o",
 )
@@ -58,11 +61,6 @@ def test_relation_without_a_range_has_a_literal() -> None:
     assert ontology_graph(KNOWN, [attribute("Ada", "cost", "3", entity_type="Agent")]) == Graph()
 
 
-def test_entities_of_an_answer_have_their_classes() -> None:
-    facts = derived_graph({"type": "entity", "entity": "Ada", "entity_type": "Agent"})
-    assert facts["agent-ada label"] == ["Ada"]
-
-
 def test_facts_of_disjoint_classes_and_of_wrong_values_are_left_out() -> None:
     facts = derived_graph(
         relationship("Ada", "at", "Ulm", subject_type="Agent"),
@@ -72,6 +70,14 @@ def test_facts_of_disjoint_classes_and_of_wrong_values_are_left_out() -> None:
     )
     assert {key.partition(" ")[2] for key in facts} == {"type", "label", "since"}
     assert facts["agent-ada since"] == ["1815"]
+
+
+def test_wrong_value_takes_no_right_fact_with_it() -> None:
+    facts = derived_graph(
+        relationship("Ada", "at", "Ulm", subject_type="Agent", object_type="Place"),
+        attribute("Ulm", "weight", "heavy"),
+    )
+    assert facts["agent-ada at"] == ["https://trustgraph.ai/o/place-ulm"]
 
 
 def test_facts_of_classes_that_are_not_disjoint_are_kept_without_a_class() -> None:

@@ -10,7 +10,7 @@ from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.graph.ontology_choice import MOST_CHOSEN, OntologyIndex
 from trustgraph_prompt.graph.ontology_config import make_ontology
 from trustgraph_prompt.prompts import PromptDefinition
-from trustgraph_prompt.prompts.within_ontology import ATTEMPTS, within
+from trustgraph_prompt.prompts.within_ontology import ATTEMPTS, why_not_within, within
 
 CLASSES: dict[str, Any] = {"Pump": {}, "Room": {}}
 MANY: dict[str, Any] = {f"Filler{n}": {} for n in range(MOST_CHOSEN)}
@@ -54,3 +54,11 @@ def test_prompt_with_versions_is_refused() -> None:
     versions = {"1.0": {"type": "object"}}
     with pytest.raises(RequestError, match="prompt p has versions, which cannot keep to an ontology"):
         within(index(CLASSES), prompt(versions=versions), "A pump.")
+
+
+def test_prompt_that_asks_for_facts_needs_relations_or_attributes() -> None:
+    keys = {"properties": {key: {"type": "string"} for key in ("subject", "relation", "object")}}
+    facts = prompt(**{"object-schema": keys})
+    why = why_not_within(facts, index(CLASSES).ontology)
+    assert why == "prompt `p` asks for relations and attributes, and the ontology has none"
+    assert why_not_within(prompt(), index(CLASSES).ontology) is None

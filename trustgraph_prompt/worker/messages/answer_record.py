@@ -70,20 +70,24 @@ def reject_objects(outcome: Outcome, why_not: Callable[[object], str | None]) ->
     others = {rejected.index for rejected in outcome.rejected}
     indexes = (index for index in count() if index not in others)
     kept: list[object] = []
+    places: dict[int, int] = {}
     rejected = list(outcome.rejected)
-    for index, value in zip(indexes, outcome.value, strict=False):
+    for place, (index, value) in enumerate(zip(indexes, outcome.value, strict=False)):
         if (why := why_not(value)) is None:
+            places[place] = len(kept)
             kept.append(value)
         else:
             raw = wire.encode(value)[:MAX_RAW].decode(errors="ignore")
             rejected.append(Rejected(index, raw, (Issue(Reason.TOO_LARGE, why),), 0))
     reason = Reason.TOO_LARGE if outcome.ok and not kept else outcome.reason
     rejected.sort(key=lambda rejection: rejection.index)
-    ids = set(map(id, kept))
-    grounding = outcome.grounding and tuple(
-        found for value, found in zip(outcome.value, outcome.grounding, strict=True) if id(value) in ids
+    grounding = outcome.grounding and tuple(outcome.grounding[place] for place in places)
+    remarks = tuple(
+        replace(each, index=places[each.index]) for each in outcome.remarks if each.index in places
     )
-    return replace(outcome, value=kept, rejected=tuple(rejected), reason=reason, grounding=grounding)
+    return replace(
+        outcome, value=kept, rejected=tuple(rejected), reason=reason, grounding=grounding, remarks=remarks
+    )
 
 
 def bounded_grounding(grounding: Mapping[str, Grounding | None]) -> Mapping[str, Grounding | None]:

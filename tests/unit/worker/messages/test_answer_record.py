@@ -7,7 +7,10 @@ from dataclasses import replace
 import orjson
 
 from trustgraph_prompt import wire
-from trustgraph_prompt.worker.messages.answer_record import Answer
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.outcome import Outcome, Remark
+from trustgraph_prompt.worker.messages.answer_record import Answer, reject_objects
 
 RECORD = Answer("r", "f", "p", "v", "success", "direct", False, ("o",))
 
@@ -23,3 +26,11 @@ def test_record_without_examples_and_remarks_has_the_bytes_that_it_always_had() 
     assert b"examples" not in encoded
     assert encoded == wire.encode(RECORD).replace(b',"examples":[],"remarks":[]', b"")
     assert Answer.decode(encoded) == RECORD
+
+
+def test_remarks_stay_with_their_objects_where_one_is_too_large() -> None:
+    remarks = tuple(Remark(index, "class", "/object_type", "unknown") for index in range(3))
+    contract = Contract.from_schema(None, format="jsonl")
+    outcome = Outcome([{"n": n} for n in range(3)], Reason.SUCCESS, contract, remarks=remarks)
+    kept = reject_objects(outcome, lambda value: "too large" if value == {"n": 1} else None)
+    assert [kept.value[each.index] for each in kept.remarks] == [{"n": 0}, {"n": 2}]
