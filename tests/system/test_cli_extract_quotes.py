@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ def lines_of(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-def test_quotes_are_written_in_the_words_of_the_text_or_dropped_from_kept_answers(folder: Path) -> None:
+def test_quotes_are_written_in_the_words_of_the_text(folder: Path) -> None:
     extract(folder, "-o", "o.jsonl", "--rdf", "o.nq")
     kept = lines_of(folder / "o.jsonl")
     assert [each["object"] for each in kept] == [
@@ -73,24 +72,3 @@ def test_quotes_are_written_in_the_words_of_the_text_or_dropped_from_kept_answer
     assert '#exact> "It"' in statements
     assert '#exact> "the sea"' in statements
     assert '#exact> "Alps"' not in statements  # the value of a fact is shown in its quote
-
-    summary = extract(folder, "-o", "o.jsonl", "--quotes", "drop")
-    assert (summary["answers"], summary["from_earlier_runs"]) == (1, 1)
-    dropped = lines_of(folder / "o.jsonl")
-    assert [each.pop("object") for each in dropped] == [
-        {"subject": "Rhine", "object": "sea"},
-        {"subject": "Rhine", "object": "Alps"},
-    ]
-    assert dropped == [{key: part for key, part in each.items() if key != "object"} for each in kept]
-
-
-def test_table_has_no_column_of_dropped_quotes(folder: Path) -> None:
-    extract(folder, "-o", "o.csv", "--bare", "--quotes", "drop")
-    with (folder / "o.csv").open(encoding="utf-8-sig") as table:
-        assert next(csv.reader(table)) == ["subject", "object"]
-
-
-def test_another_setting_of_quotes_is_refused(folder: Path) -> None:
-    result = run("extract", "d.txt", "--quotes", "some", folder=folder)
-    assert result.returncode == 2
-    assert "--quotes" in result.stderr

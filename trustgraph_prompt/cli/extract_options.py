@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
 
 from trustgraph_prompt.cli.options import OptionGroup, option
 from trustgraph_prompt.cli.prompt_options import (
@@ -49,9 +48,6 @@ class OutputOptions(OptionGroup):
         None,
     )
     bare: bool = option("--bare", "Write the objects only, without their origin.", False)
-    quotes: Literal["keep", "drop"] = option(
-        "--quotes keep|drop", "Write objects with their quotes, or without them.", "keep"
-    )
 
     @property
     def has_graph(self) -> bool:

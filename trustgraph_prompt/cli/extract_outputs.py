@@ -31,8 +31,7 @@ class RunOutputs:
         self.report = given.report
         self._documents = files
         self.file = OutputFile(out, files, bare=given.bare)
-        self._given = given
-        self._lines: ObjectsFile
+        self._lines = ObjectsFile(self.file.write, bare=given.bare)
         self._results: list[Result] = []
 
     @property
@@ -51,9 +50,6 @@ class RunOutputs:
                 output.note(f"{document.file}: {note}")
             self.file.keep_text(document)
         self.check(plan)
-        drops = self._given.quotes == "drop"
-        dropped = {each.id: each.contract.quote_keys for each in plan.asked if drops}
-        self._lines = ObjectsFile(self.file.write, bare=self._given.bare, dropped=dropped)
         if self.graph is not None:
             self.graph.open_store(output.note)
 

@@ -369,11 +369,7 @@ class Contract:
         `characters` is the length of its text if known, which saves counting the steps.
         """
         meter = self._meter or self._new_meter()
-        if self._terms is not None and self._terms.quotes:
-            try:
-                value = self._quoted(value, self._meter)
-            except TooCostly:
-                return value, False
+        value = self._quoted(value, self._meter)
         if not self._is_list:
             if not self._is_paid(value, characters):
                 return value, False
@@ -410,10 +406,9 @@ class Contract:
         if each > MAX_CALL or judge.widest * characters > trial.left:
             return None
         trial.spend(judge.widest * characters)
-        if self._terms is not None and self._terms.quotes:
-            try:
-                values = [self._quoted(value, trial) for value in values]
-            except TooCostly:
+        if self._terms is not None and self.quote_keys:
+            values = [self._quoted(value, trial) for value in values]
+            if trial.is_spent:
                 return None
         if judge.is_plain:
             if not judge.accepts_plainly(values, MAX_CALL // max(each, 1)):
@@ -446,8 +441,8 @@ class Contract:
         meter = self._meter or self._new_meter()
         if self._is_list and not isinstance(value, list):
             return (Issue(Reason.WRONG_CONTAINER, f"expected an array of values, found {show(value)}"),)
+        value = self._quoted(value, meter)
         try:
-            value = self._quoted(value, meter)
             items = value if self._is_list and isinstance(value, list) else None
             for item in [value] if items is None else items:
                 meter.spend(self._judge.cost(item, characters))
@@ -538,12 +533,15 @@ class Contract:
         return True
 
     def _quoted(self, value: Any, meter: StepMeter | None) -> Any:
-        """The value, or its elements, with the quotes in the words of the text. Raises `TooCostly`."""
-        if self._terms is None or not self._terms.quotes:
+        """The value, or its elements, with the quotes in the words of the text, if the steps suffice."""
+        if self._terms is None or not self.quote_keys:
             return value
-        if self._is_list and isinstance(value, list):
-            return _same_if_unchanged([self._terms.quoted(item, meter) for item in value], value)
-        return self._terms.quoted(value, meter)
+        try:
+            if self._is_list and isinstance(value, list):
+                return _same_if_unchanged([self._terms.quoted(item, meter) for item in value], value)
+            return self._terms.quoted(value, meter)
+        except TooCostly:  # and the judge, which counts them with the same meter, accepts nothing
+            return value
 
     def _is_true(self, value: Any) -> bool:
         """Whether the terms have nothing against a value that meets the schema."""

@@ -161,14 +161,18 @@ class Sources:
 
         Quotes come first.
         """
-        for name, source in self.quotes.items():
-            if isinstance(value, dict) and isinstance(quote := value.get(name), str):
-                yield (name,), source, quote
+        yield from self.quotes_of(value)
         seen: set[Path] = set()
         for path, source, text in _found([self._root_of(value)], value, ()):
             if path not in seen:
                 seen.add(path)
                 yield path, source, text
+
+    def quotes_of(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
+        """Yield path, source and text of the quotes of an object."""
+        for name, source in self.quotes.items() if isinstance(value, dict) else ():
+            if isinstance(quote := value.get(name), str):
+                yield (name,), source, quote
 
     def _root_of(self, value: Any) -> _Subschema:
         named = Version.parse(value[PROPERTY]) if isinstance(value, dict) and PROPERTY in value else None

@@ -120,8 +120,7 @@ class Terms:
 
     `given` are the terms, `sources` the keys whose values must occur there, `echoes` and `nearest` the
     examples that an answer must not repeat, the latter unless the term with the passage has them, `roles` the
-    keys that make a statement. `searches` says whether a value is searched at all. `quotes` are the sources
-    of those quotes of an object, by key, that are searched.
+    keys that make a statement. `searches` says whether a value is searched at all.
     """
 
     def __init__(
@@ -139,14 +138,8 @@ class Terms:
         self._echoes = echoes
         self._nearest = nearest
         self._known: dict[tuple[bool, tuple[str, ...], str], Grounding | None] = {}
-        texts = (
-            {} if sources is None else {name: text for name, text in terms.items() if isinstance(text, str)}
-        )
-        self._passages = {name: Passage(text) for name, text in texts.items()}
-        quotes = {} if sources is None else sources.quotes
-        self.quotes = {
-            key: source for key, source in quotes.items() if not texts.keys().isdisjoint(source.terms)
-        }
+        texts = {} if sources is None else terms
+        self._passages = {name: Passage(text) for name, text in texts.items() if isinstance(text, str)}
 
     def grounding(self, values: Iterable[Any]) -> Grounded | None:
         """Where the values of these objects occur; None without sources."""
@@ -163,7 +156,7 @@ class Terms:
         The same value if there is nothing to change. Raises `TooCostly`.
         """
         made = value
-        for key, source, quote in self._quotes_of(value):
+        for (key,), source, quote in self._quotes_of(value):
             if meter:
                 meter.spend(SEARCHING * min(len(quote), MOST_IN_ALL))
             found = self._find(source, quote)
@@ -178,11 +171,9 @@ class Terms:
             if (found := self._find(source, quote)) is not None:
                 yield self._passages[found.term], found.spans
 
-    def _quotes_of(self, value: Any) -> Iterator[tuple[str, Source, str]]:
-        """Key, source and text of the quotes of an object."""
-        for key, source in self.quotes.items() if isinstance(value, dict) else ():
-            if isinstance(quote := value.get(key), str):
-                yield key, source, quote
+    def _quotes_of(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
+        """The quotes of an object that have a text here."""
+        return self._here(() if self._sources is None else self._sources.quotes_of(value))
 
     def flaws(self, value: Any, meter: StepMeter | None, *, each: bool = False) -> Iterator[Issue]:
         """The issues of a value that meets the schema, or of `each` element of it. Raises `TooCostly`."""
@@ -209,12 +200,10 @@ class Terms:
                 yield Issue(Reason.UNGROUNDED, message, pointer(path), source.keyword, _NAME_AS_THERE)
         if self._roles:
             yield from support_flaws(value, self._roles, list(self.passages_of(value)), meter)
-        said = self._without_quotes(value)
+        said = value if self._sources is None else self._sources.without_quotes(value)
         if self._echoes is not None and self._echoes.has(said, lambda: self._all):
             yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")
-        elif self._nearest is not None and self._nearest.echoes.has(
-            self._without_quotes(value), lambda: self._passage
-        ):
+        elif self._nearest is not None and self._nearest.echoes.has(said, lambda: self._passage):
             message = "this is an example that was shown, and not all of it is in the passage"
             yield Issue(Reason.ECHOED, message)
 
@@ -232,14 +221,10 @@ class Terms:
 
     def _sourced(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
         """The values with a source of which at least one term is a text here."""
-        if self._sources is not None:
-            for path, source, text in self._sources.values(value):
-                if not self._passages.keys().isdisjoint(source.terms):
-                    yield path, source, text
+        return self._here(() if self._sources is None else self._sources.values(value))
 
-    def _without_quotes(self, value: Any) -> Any:
-        """A value without what is copied from the text: an echo may have that, too."""
-        return value if self._sources is None else self._sources.without_quotes(value)
+    def _here(self, values: Iterable[tuple[Path, Source, str]]) -> Iterator[tuple[Path, Source, str]]:
+        return (each for each in values if not self._passages.keys().isdisjoint(each[1].terms))
 
     def _quote_fault(self, source: Source, quote: str) -> str:
         """What is wrong with a quote that was not found."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple
 
@@ -46,12 +46,6 @@ class FoundObject(NamedTuple):
     def value(self) -> Any:
         """The object; orjson would refuse its lone surrogates, and round its long integers."""
         return json.loads(self.text)
-
-    def without(self, keys: Collection[str]) -> bytes:
-        """The text of the object without some of its keys."""
-        if not keys:
-            return self.text
-        return wire.encode({key: part for key, part in self.value.items() if key not in keys})
 
     @property
     def groundings(self) -> Mapping[str, Grounding | None]:
@@ -187,20 +181,12 @@ class ObjectsFile:
     A line is `{"prompt", "file", "sha256", "chunk", "start", "page", "heading", "examples", "object",
     "grounding", "remarks"}`, without `page` and `heading` where the format has none, without `examples` if
     none were chosen from a pool, without `grounding` if the object's values need not occur in the chunk, and
-    without `remarks` if the object was read as it was written; with `bare`, it is the object only. `dropped`
-    are the keys, by prompt, that objects are written without.
+    without `remarks` if the object was read as it was written; with `bare`, it is the object only.
     """
 
-    def __init__(
-        self,
-        write: Callable[[Iterable[bytes]], None],
-        *,
-        bare: bool = False,
-        dropped: Mapping[str, Collection[str]] = {},
-    ) -> None:
+    def __init__(self, write: Callable[[Iterable[bytes]], None], *, bare: bool = False) -> None:
         self._write_lines = write
         self._bare = bare
-        self._dropped = dropped
         self._next = 0
         self._waiting: dict[int, Result] = {}
 
@@ -226,9 +212,8 @@ class ObjectsFile:
 
     def _line(self, result: Result, found: FoundObject, index: int) -> bytes:
         job = result.job
-        text = found.without(self._dropped.get(job.prompt, ()))
         if self._bare:
-            return text + b"\n"
+            return found.text + b"\n"
         document, chunk = job.document, job.chunk
         examples = result.answer.examples if result.answer else ()
         place = document.place(chunk.start + _first_offset(found))
@@ -246,7 +231,7 @@ class ObjectsFile:
         )
         grounding = b',"grounding":' + found.grounding.encode() if found.grounding else b""
         remarks = _remarks(result.answer, index)
-        return origin[:-1] + b',"object":' + text + grounding + remarks + b"}\n"
+        return origin[:-1] + b',"object":' + found.text + grounding + remarks + b"}\n"
 
 
 def _remarks(answer: Answer | None, index: int) -> bytes:

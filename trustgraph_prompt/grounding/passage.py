@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from trustgraph_prompt.grounding.dates import Date, dates_in, readings
 from trustgraph_prompt.grounding.index import MOST_PLACES, Index, is_content_word, occurrences, stands_alone
 from trustgraph_prompt.grounding.numbers import NEGATIVE, NEGATIVE_WORDS, NUMBER, begins_number
-from trustgraph_prompt.grounding.unwrapped import Unwrapped
 from trustgraph_prompt.grounding.words import STOP_WORDS, UNSPACED, Words, words
 
 _SENTENCE_ENDS = re.compile(r"\w{3}[.!?;]\W?\s")  # three letters, so not after an initial
@@ -26,6 +25,7 @@ _MOST_WORDS = 60  # of a value that is searched for in other forms
 _REACH = 40  # characters within which reordered words must occur
 _TELLING_NUMBER = 6  # four digits and the delimiters: such a number alone is a match in part
 _NEAR = 5  # words between a number and the words for its sign
+_SPACE = re.compile(r"\s")
 _ACRONYM = re.compile(r"[^\W\d_]{2,8}")
 
 
@@ -71,17 +71,24 @@ class Passage:
         """Find the best match for `value`; None if no content word of it occurs in the text."""
         return self._exact(value) or self._as_date(value) or self._in_other_letters(value)
 
-    def find_copied(self, copied: str, start: int = 0) -> Match | None:
-        """Find the first place from `start` on that has these words in a row, as they are or folded."""
-        text, unwrapped, sought = self.text, self._unwrapped, " ".join(copied.split())
-        for at in occurrences(unwrapped.text, sought, unwrapped.inner(start)) if sought else ():
-            begin, end = unwrapped.outer(at, at + len(sought))
-            if stands_alone(text, begin, end) and (text[begin].isalpha() or begins_number(text, begin)):
-                is_exact = text[begin:end] == copied.strip()
-                return Match(MatchKind.EXACT if is_exact else MatchKind.FOLDED, 1.0, ((begin, end),))
-        folded = words(copied).folded
-        run = next(self.index.runs(folded, start), None) if folded else None
-        return None if run is None else Match(MatchKind.FOLDED, 1.0, (self.index.span(*run),))
+    def copies(self, copied: str, start: int = 0) -> Iterator[Match]:
+        """The places from `start` on that have these words in a row, `exact` or `folded`.
+
+        One that has the same marks right before and after the words has them in its span.
+        """
+        text, (folded, spans, _) = self.text, words(copied)
+        if not folded:
+            return
+        first, last = spans[0][0], spans[-1][1]
+        before, after = len(_SPACE.split(copied[:first])[-1]), len(_SPACE.split(copied[last:])[0])
+        sought = copied[first - before : last + after].split()
+        for run in self.index.runs(folded, start):
+            begin, end = self.index.span(*run)
+            marked = slice(max(begin - before, start), end + after)
+            if text[marked].split() == sought:
+                begin, end = marked.start, marked.stop
+            is_exact = text[begin:end] == copied.strip()
+            yield Match(MatchKind.EXACT if is_exact else MatchKind.FOLDED, 1.0, ((begin, end),))
 
     def _exact(self, value: str) -> Match | None:
         text, sought = self.text, value.strip()
@@ -136,10 +143,6 @@ class Passage:
             if len(of_month) < MOST_PLACES:
                 of_month.append((said, span))
         return by_month
-
-    @cached_property
-    def _unwrapped(self) -> Unwrapped:
-        return Unwrapped(self.text)
 
     @cached_property
     def _words(self) -> Words:

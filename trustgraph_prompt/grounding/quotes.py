@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
-from trustgraph_prompt.grounding.passage import RANK, Match, MatchKind, Passage
+from trustgraph_prompt.grounding.passage import MAX_SPANS, RANK, Match, MatchKind, Passage
 from trustgraph_prompt.grounding.sentences import SENTENCE_END, Span
 
 MOST_CHARACTERS: Final = 300
@@ -58,15 +58,16 @@ def _copied(passage: Passage, quote: str) -> Match | None:
     """Where a quote of any number of sentences stands: as a whole, or else all of its stretches."""
     if len(quote) > MOST_IN_ALL or not _has_word(quote):
         return None
-    if whole := passage.find_copied(quote):
+    whole = min(islice(passage.copies(quote), MAX_SPANS), key=lambda each: RANK[each.kind], default=None)
+    if whole is not None:
         return whole
     stretches = list(filter(_has_word, _LEFT_OUT.split(quote)))
     if not 1 < len(stretches) <= _MOST_STRETCHES:
         return None
     found: list[Match] = []
     for stretch in stretches:
-        match = passage.find_copied(stretch, found[-1].spans[0][1] if found else 0)
-        if match is None:
+        after = found[-1].spans[0][1] if found else 0
+        if (match := next(passage.copies(stretch, after), None)) is None:
             return None
         found.append(match)
     worst: MatchKind = max((match.kind for match in found), key=RANK.__getitem__)

@@ -151,21 +151,6 @@ class TestLines:
             line(2, b'"object":{"n":2}'),
         ]
 
-    def test_lines_lack_the_keys_that_are_dropped_of_their_prompt(self) -> None:
-        written: list[bytes] = []
-        lines = ObjectsFile(written.extend, dropped={"define": ("quote",)})
-        grounding = '{"/quote":{"term":"text","kind":"exact","score":1,"spans":[[0,4]]}}'
-        lines.add(
-            Result(job(0), (FoundObject(b'{"quote":"Some","n":1}', grounding), FoundObject(b'{"n":2}')))
-        )
-        assert written == [
-            line(1, b'"object":{"n":1},"grounding":' + grounding.encode()),
-            line(1, b'"object":{"n":2}'),
-        ]
-        other = ObjectsFile(written.extend, bare=True, dropped={"other": ("quote",)})
-        other.add(Result(job(0), (FoundObject(b'{"quote":"Some"}'),)))
-        assert written[2:] == [b'{"quote":"Some"}\n']
-
     def test_line_says_how_its_object_was_read(self) -> None:
         written: list[bytes] = []
         remark = {"index": 1, "about": "class", "path": "/object_type", "message": "unknown"}

@@ -71,6 +71,11 @@ def test_stretches_are_found_in_the_order_of_the_text() -> None:
     assert find_quote(Passage(text), "Bob … Ann").spans == ((8, 11), (21, 24))  # type: ignore[union-attr]
 
 
+def test_stretch_in_other_case_stands_before_the_next() -> None:
+    text = "He lived in Bonn, where he died. Much later he lived on in songs."
+    assert written(text, "he lived … he died") == (MatchKind.FOLDED, "He lived … he died")
+
+
 def test_short_quote_may_have_any_number_of_sentences() -> None:
     text = "She came. She saw. She won. She left."
     assert written(text, text) == (MatchKind.EXACT, text)
