@@ -4,7 +4,8 @@ Precision and recall are of the made sentences in `tests/data/grounding.txt`; a 
 part counts as not found. The names in `tests/data/inflected_names.txt` stand there in base form, and in their
 sentences in other forms: here a match in part counts, too, as right or as wrong. The objects in
 `tests/data/large_model_objects.jsonl` are true of their passages: it is stated how many are refused all the
-same. The cost is that of two keys of each object, of which most stand in their chunk of 2,000 characters, by
+same, and how many would be with a sentence of the passage as their quote.
+The cost is that of two keys of each object, of which most stand in their chunk of 2,000 characters, by
 the time that the same objects take to be read and judged; the folding of the chunk is stated by itself. Times
 are CPU time, the least of many rounds.
 """
@@ -15,6 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 
 from tests.support.grounding_corpus import (
@@ -25,7 +27,13 @@ from tests.support.grounding_corpus import (
     Tally,
     tallies,
 )
-from tests.support.large_model_objects import MOST_REFUSED, TRANSLATED, counts, objects
+from tests.support.large_model_objects import (
+    MOST_REFUSED,
+    TRANSLATED,
+    counts,
+    objects,
+    refused_with_each_sentence,
+)
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.grounding import Passage
 from trustgraph_prompt.reader import read
@@ -100,6 +108,17 @@ def print_refused() -> bool:
     return refused <= MOST_REFUSED * said
 
 
+def print_unsupported() -> bool:
+    """Whether true objects are supported by a sentence of their passage, and not by most others."""
+    refused = [refused for each, refused in refused_with_each_sentence() if each.kind != TRANSLATED]
+    lost, by_sentence = sum(map(all, refused)), list(chain.from_iterable(refused))
+    share = sum(by_sentence) / len(by_sentence)
+    print(f"  refused with each sentence of the passage as the quote: {lost} of {len(refused)}")
+    print(f"  refused with a sentence of the passage as the quote: {share:.1%}")
+    print(f"  (bars: {MOST_REFUSED:.0%}, at least half)\n")
+    return lost <= MOST_REFUSED * len(refused) and share >= 0.5
+
+
 def print_cost() -> None:
     text = CHALK.read_text(encoding="utf-8")[:CHUNK]
     said = text.split()
@@ -133,6 +152,6 @@ def tell(name: str, took: float, reading: float) -> None:
 
 
 if __name__ == "__main__":
-    is_good = print_quality() & print_names() & print_refused()
+    is_good = print_quality() & print_names() & print_refused() & print_unsupported()
     print_cost()
     sys.exit(not is_good)

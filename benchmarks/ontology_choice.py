@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from trustgraph_prompt.graph.ontology_choice import MOST_CHOSEN, OntologyIndex
-from trustgraph_prompt.graph.owl import parse_ontology
+from trustgraph_prompt.graph.ontology_files import parse_ontology
 
 BAR = 0.9
 LIMITS = (40, 80, MOST_CHOSEN, 320)

@@ -125,7 +125,7 @@ def read_text(path: Path, error: type[ConfigError] = ConfigError) -> str:
 
 _ONTOLOGY = "this is an ontology: name it in a flow file, as `ontology: {}`, and give that file"
 _NOT_YAML: Final = {
-    **dict.fromkeys((".ttl", ".rdf", ".owl", ".jsonld", ".nt"), _ONTOLOGY),
+    **dict.fromkeys((".ttl", ".rdf", ".owl", ".jsonld", ".nt", ".obo"), _ONTOLOGY),
     ".prompt": "this is a prompt file, not a flow: give it as --templates {}",
 }
 """What is said of files that belong elsewhere, by suffix."""

@@ -105,6 +105,8 @@ class Reason(StrEnum):
     INVARIANT_VIOLATION = "invariant_violation"
     UNGROUNDED = "ungrounded"
     ECHOED = "echoed"
+    UNSUPPORTED = "unsupported"
+    REPEATS_RELATION = "repeats_relation"
     UNSUPPORTED_VERSION = "unsupported_version"
     TOO_LARGE = "too_large"
     PROVIDER_ERROR = "provider_error"

@@ -1,4 +1,4 @@
-"""A flow with an ontology publishes what the ontology allows, and asks again where the model did not."""
+"""A prompt that asks for classes: what the ontology allows is published, the rest is asked for again."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.workers import House, Script, entry
-from trustgraph_prompt import package_data
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import make_ontology
-from trustgraph_prompt.graph.owl import parse_ontology
+from trustgraph_prompt.graph.ontology_files import parse_ontology
 from trustgraph_prompt.llm import Call, ScriptedAnswer
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.wire import Chunk, Metadata
@@ -68,14 +67,15 @@ class Turns:
         return ScriptedAnswer(self.answers[len(self.asked) - 1])
 
 
-BUNDLED = files.load(package_data.templates() / "extract-with-ontologies.prompt")
+#: A prompt that asks for the classes of both ends, as the bundled one did.
+TYPED = files.load(Path(__file__).parents[1] / "data" / "typed-objects.prompt")
 TRUSTGRAPHS = {
     "template.extract-with-ontologies": entry("{{ classes }}: {{ text }}", **{"response-type": "jsonl"})
 }
 
 
 async def working(
-    house: House, model: Script, ontology: Ontology | None = None, prompts: Mapping[str, str] = BUNDLED
+    house: House, model: Script, ontology: Ontology | None = None, prompts: Mapping[str, str] = TYPED
 ) -> Flow:
     flow = house.flow(
         input=Input(house.topic("chunks"), "prompt--default--f--request", kind="chunk"),
@@ -92,7 +92,7 @@ async def chunk(house: House, flow: Flow, text: str = TEXT) -> None:
     await house.put(flow.input.topic, Chunk(Metadata("urn:c", "urn:d", "docs"), text, "urn:c").encode())
 
 
-@pytest.mark.parametrize("prompts", [BUNDLED, TRUSTGRAPHS])
+@pytest.mark.parametrize("prompts", [TYPED, TRUSTGRAPHS])
 async def test_forbidden_object_is_asked_for_again_with_the_reason(
     house: House, prompts: Mapping[str, str]
 ) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText
+from trustgraph_prompt.evaluation.gold import GoldQuestion
 from trustgraph_prompt.evaluation.scores import Evaluation
 from trustgraph_prompt.extraction.results import FoundObject, Result
 from trustgraph_prompt.json_text.encoding import encode
+from trustgraph_prompt.prompts.gold_file import GoldText
 from trustgraph_prompt.prompts.match_clause import MatchClause
 from trustgraph_prompt.worker.messages.answer_record import Answer
 

@@ -7,14 +7,17 @@ A line with a `text` is a short passage of its own; the others name one of those
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from trustgraph_prompt import package_data
-from trustgraph_prompt.grounding import MatchKind
+from trustgraph_prompt.contract.support import support_flaws
+from trustgraph_prompt.grounding import MatchKind, Passage
+from trustgraph_prompt.grounding.sentences import SENTENCE_END
 from trustgraph_prompt.prompts import PromptSet, files
 from trustgraph_prompt.reader import read
 
@@ -68,7 +71,7 @@ def passages() -> dict[str, str]:
 
 def counts(asked: Iterable[LargeModelObject]) -> dict[str, Count]:
     """By kind. Each object is read as an answer to its prompt about its passage."""
-    prompts = PromptSet.build(files.load(package_data.templates())).prompts
+    prompts = _bundled().prompts
     by_kind: dict[str, Count] = {}
     for each in asked:
         count = by_kind.setdefault(each.kind, Count())
@@ -78,6 +81,31 @@ def counts(asked: Iterable[LargeModelObject]) -> dict[str, Count]:
         found = [where for one in outcome.grounding or () for where in one.values()]
         count.marked += any(where is None or where.kind is MatchKind.PART for where in found)
     return by_kind
+
+
+@cache
+def refused_with_each_sentence() -> tuple[tuple[LargeModelObject, list[bool]], ...]:
+    """Whether each object is refused by what it says, with each sentence of its passage as its quote."""
+    return tuple((each, list(_refused_by_sentence(each))) for each in objects())
+
+
+def _refused_by_sentence(each: LargeModelObject) -> Iterator[bool]:
+    clause = _bundled().prompts[each.prompt].graph
+    roles, passage = tuple(clause.roles) if clause else (), _indexed(each.passage)
+    ends = [0, *(end.end() for end in SENTENCE_END.finditer(passage.text)), len(passage.text)]
+    for start, end in pairwise(ends):
+        if passage.text[start:end].strip():
+            yield any(support_flaws(each.object, roles, [(passage, [(start, end)])], None))
+
+
+@cache
+def _bundled() -> PromptSet:
+    return PromptSet.build(files.load(package_data.templates()))
+
+
+@cache
+def _indexed(text: str) -> Passage:
+    return Passage(text)
 
 
 @cache

@@ -281,11 +281,14 @@ class House:
         await self.put(flow.input.topic, data, {"id": id})
         return id
 
-    async def send_twice(self, flow: Flow, prompt: str, *, id: str, text: str) -> None:
+    async def send_twice(
+        self, flow: Flow, prompt: str, *, id: str, text: str, terms: Mapping[str, object] | None = None
+    ) -> None:
         """Ask twice with one id and content, in two milliseconds: within one the second is a redelivery."""
-        await self.send(flow, prompt, id=id, text=text)
+        request = PromptRequest.asking(prompt, {"text": text, **(terms or {})}).encode()
+        await self.put(flow.input.topic, request, {"id": id})
         await asyncio.sleep(0.002)
-        await self.send(flow, prompt, id=id, text=text)
+        await self.put(flow.input.topic, request, {"id": id})
 
     async def put(
         self, topic: str, data: bytes, properties: Mapping[str, str] | None = None, key: str | None = None

@@ -35,7 +35,6 @@ MIXED: list[dict[str, Any]] = [
     },
 ]
 ONTOLOGY: list[dict[str, Any]] = [
-    {"type": "entity", "entity": "leek soup", "entity_type": "food/Recipe"},
     {
         "type": "relationship",
         "subject": "leek soup",
@@ -52,10 +51,14 @@ ONTOLOGY: list[dict[str, Any]] = [
         "value": "4",
     },
 ]
+FACTS: list[dict[str, Any]] = [
+    {"subject": "leek soup", "relation": "has ingredient", "object": "leek"},
+    {"subject": "leek soup", "relation": "food/serves", "object": 4},
+]
 ONTOLOGY_TERMS = {
     "text": "Leek soup serves 4.",
     "classes": {"food/Recipe": {"comment": "A recipe."}},
-    "object_properties": {"food/has_ingredient": {"domain": "food/Recipe"}},
+    "object_properties": {"food/has_ingredient": {"domain": "food/Recipe", "range": "food/Vegetable"}},
     "datatype_properties": {"food/serves": {"domain": "food/Recipe"}},
 }
 
@@ -147,12 +150,16 @@ async def test_mixed_objects_come_in_one_answer(server: ModelServer, ask: Ask) -
 
 
 @pytest.mark.parametrize("name", ["extract-with-ontologies", "ontology-extract"])
-async def test_an_ontology_gives_all_three_types(server: ModelServer, ask: Ask, name: str) -> None:
+async def test_facts_become_objects_in_the_terms_of_the_ontology(
+    server: ModelServer, ask: Ask, name: str
+) -> None:
     server.reply = lambda body: Reply(
-        streamed(lines(ONTOLOGY) + lines([{"type": "attribute", "entity": "leek soup"}]))
+        streamed(lines(FACTS) + lines([{"subject": "leek soup", "relation": "tastes", "object": "leek"}]))
     )
     assert await ask(name, **ONTOLOGY_TERMS) == ONTOLOGY
-    assert "- food/Recipe: A recipe." in server.bodies[0]["messages"][-1]["content"]
+    system, question = server.bodies[0]["messages"]
+    assert "- has ingredient (of a recipe, to a vegetable)\n" in system["content"]
+    assert question["content"] == ONTOLOGY_TERMS["text"]
 
 
 async def test_rows_have_the_keys_of_the_schema_in_the_request(server: ModelServer, ask: Ask) -> None:

@@ -292,6 +292,17 @@ def test_check_names_the_numbers_and_dates_that_are_not_looked_up(tmp_path: Path
     assert "people does not look up the keys `born`, `year` in the text" in checked.stderr
 
 
+@pytest.mark.parametrize("is_late", [True, False])
+def test_check_names_a_quote_that_is_not_the_first_text(tmp_path: Path, is_late: bool) -> None:
+    fields = ['    kind: "fact"\n', "    quote: string @quote(text)\n", "    name: string @from(text)\n"]
+    schema = "schema Fact:\n" + "".join(fields[::-1] if is_late else fields)
+    prompt = 'prompt facts expecting Fact[] as jsonl:\n    text: "Which? {{ text }} {{ answer_format }}"\n'
+    (tmp_path / "facts.prompt").write_text(f"{schema}\n{prompt}")
+    checked = run("check", tmp_path / "facts.prompt")
+    assert checked.returncode == 0
+    assert ("facts asks for a quote after another text, in the key `quote`" in checked.stderr) is is_late
+
+
 def test_check_names_keys_of_things_in_the_graph_that_are_not_looked_up(tmp_path: Path) -> None:
     schema = "schema Person:\n    name: string @from(text)\n    place: string\n    job: string\n\n"
     prompt = (
@@ -304,8 +315,38 @@ def test_check_names_keys_of_things_in_the_graph_that_are_not_looked_up(tmp_path
     assert "people makes things of the key `place` in the graph, and does not look up" in checked.stderr
 
 
+@pytest.mark.parametrize("said", ["", " @supported(of: name)", "graph"])
+def test_check_says_where_nothing_says_what_a_quote_is_to_support(said: str, tmp_path: Path) -> None:
+    mark = "" if said == "graph" else said
+    schema = f"schema Person:\n    quote: string @quote(text)\n    name: string\n    job: string{mark}\n\n"
+    prompt = 'prompt people expecting Person[] as jsonl:\n    text: "Who? {{ text }} {{ answer_format }}"\n'
+    clause = "    graph: [{entity: {subject: name, definition: job}}]\n" if said == "graph" else ""
+    (tmp_path / "people.prompt").write_text(schema + prompt + clause)
+    checked = run("check", tmp_path / "people.prompt")
+    assert checked.returncode == 0
+    warning = "people quotes the text in the key `quote`, and does not say what the quote is to support"
+    assert (warning in checked.stderr) == (said == "")
+
+
 def test_check_refuses_a_term_of_the_reserved_name(tmp_path: Path) -> None:
     (tmp_path / "p.prompt").write_text('prompt p:\n    terms: {answer_format: "x"}\n    text: "Which?"\n')
     result = run("check", tmp_path / "p.prompt")
     assert result.returncode == 2
     assert "p.prompt:2:28 /terms/answer_format: the term `answer_format` is reserved" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"), [("<passage>{{ text }}</passage>", False), ("Look. " * 20, True)]
+)
+def test_instructions_that_are_repeated_with_each_shown_example_are_a_warning(
+    tmp_path: Path, text: str, is_told: bool
+) -> None:
+    file = tmp_path / "a.prompt"
+    file.write_text(
+        f'prompt name expecting any[] as jsonl:\n    text: "{text}{{{{ text }}}}"\n'
+        '    example "none":\n        show: true\n        terms: {text: "Rain."}\n        reads: []\n'
+    )
+    checked = run("check", file)
+    assert checked.returncode == 0
+    says = "name repeats 119 characters of its text with each example that it shows"
+    assert (says in checked.stderr) is is_told

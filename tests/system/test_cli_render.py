@@ -32,3 +32,32 @@ def test_render_warns_of_missing_and_unknown_terms() -> None:
     assert "does not use the term txt; its terms: text" in result.stderr
     assert "--term text=" in result.stderr
     assert run("render", "extract-topics", "--term", "text=Chalk.").stderr == ""
+
+
+def test_render_shows_examples_before_the_question(tmp_path: Path) -> None:
+    (tmp_path / "rivers.prompt").write_text(
+        """
+schema River:
+    name: string
+
+prompt rivers expecting River[] as jsonl:
+    system: "Find rivers by name."
+    text: "{{ text }}"
+    example "one":
+        show: true
+        terms: {text: "The Elbe."}
+        reads: [{name: "Elbe"}]
+"""
+    )
+    command = ("render", "rivers", "--templates", tmp_path, "--term", "text=The Rhine.")
+    result = run(*command)
+    answer = '{"name": "Elbe"}'
+    assert result.stdout == (
+        "[system]\nFind rivers by name.\n\n"
+        f"[example]\nThe Elbe.\n\n[answer]\n{answer}\n\n[prompt]\nThe Rhine.\n"
+    )
+    assert json.loads(run(*command, "--json").stdout) == {
+        "system": "Find rivers by name.",
+        "examples": [{"prompt": "The Elbe.", "answer": answer}],
+        "prompt": "The Rhine.",
+    }

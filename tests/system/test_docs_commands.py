@@ -233,7 +233,7 @@ def test_the_ontology_of_the_guide_has_an_answer_corrected(tmp_path: Path) -> No
     (tmp_path / "org.ttl").write_text(block_with(guide, "turtle", "@prefix"), encoding="utf-8")
     (tmp_path / "organizations.yaml").write_text(block_with(guide, "yaml", "kind: chunk"), encoding="utf-8")
     (tmp_path / "organizations.jsonl").write_text(block_with(guide, "json", "answer"), encoding="utf-8")
-    shown = block_with(guide, "json", '"entity":"Babbage Ltd"')
+    shown = block_with(guide, "json", '"subject":"Babbage Ltd"')
     with (
         worker(start_with(guide, "scripted:"), tmp_path),
         printing(block_with(guide, "python", "Chunk"), tmp_path) as output,

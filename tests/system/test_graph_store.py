@@ -235,7 +235,7 @@ def test_store_has_no_facts_of_an_answer_that_the_next_run_asks_again(tmp_path: 
 
     def facts(one: Result) -> int:
         outputs = GraphOutputs(tmp_path / "store", None, None, None)
-        outputs.write([one], {"facts": FACTS}, "m", {}, print, lambda *files: None)
+        outputs.write([one], {"facts": FACTS}, None, "m", {}, print, lambda *files: None)
         with GraphStore.open(tmp_path / "store") as store:
             return len(read_view(store).facts)
 

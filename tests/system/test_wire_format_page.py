@@ -15,6 +15,7 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Table, connect, retry_and_dead_letters, topics
 from trustgraph_prompt.llm import ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, files
+from trustgraph_prompt.prompts.pool import Pool
 from trustgraph_prompt.worker import Prompts, Service, flow_file
 from trustgraph_prompt.worker.canary.record import Canary
 from trustgraph_prompt.worker.config import apply, config_topic, history
@@ -82,6 +83,12 @@ def test_a_response_of_the_page_has_the_fields_of_the_encoder(record: Any) -> No
 
 def test_the_prompt_of_the_page_is_good() -> None:
     assert PromptDefinition.from_entry("volcanoes", EXAMPLES["default/template.volcanoes"]).id == "volcanoes"
+
+
+def test_pool_of_the_page_has_the_hash_of_its_key() -> None:
+    [(key, pool)] = [(title, shown) for title, shown in EXAMPLES.items() if title.startswith("default/pool.")]
+    written = json.dumps(pool, separators=(",", ":"), ensure_ascii=False).encode()
+    assert len(Pool.parse(written, key.removeprefix("default/")).texts) == 2
 
 
 async def test_a_worker_publishes_what_the_page_shows() -> None:

@@ -130,7 +130,7 @@ def is_worth_keeping(outcome: Outcome) -> bool:
 def _key(prompt: PromptDefinition, question: Question, identity: Identity) -> str:
     """A hash of everything that determines the answer; the prompt's version covers contract and settings."""
     model = [identity.system, identity.model, identity.place]
-    parts = [_FORMAT, prompt.version, question.system, question.prompt, model]
+    parts = [_FORMAT, prompt.identity(question.examples), question.system, question.prompt, model]
     return hashlib.sha256(canonical(parts)).hexdigest()
 
 

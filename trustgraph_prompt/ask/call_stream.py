@@ -76,7 +76,7 @@ class CallStream:
         self._few = min(AT_ONCE // max(self._effort_each, 1), self._most)
         self._given: list[Any] = []
         self._read_seconds = 0.0
-        self._object_loop = ObjectLoop(collected.new)
+        self._object_loop = ObjectLoop(collected.new, contract.identity)
         self._next_look = _UNLIMITED if contract.format == "text" else self._characters + LOOP
 
     async def receive(self, deltas: AsyncGenerator[Delta, None], seconds: float | None = None) -> None:

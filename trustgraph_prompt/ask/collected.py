@@ -11,7 +11,6 @@ from trustgraph_prompt.ask.repetition import repeats_objects, repeats_text
 from trustgraph_prompt.ask.step import ATTEMPTS, Reply
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import Issue, ProviderError, Reason
-from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Repaired, Stage
 
@@ -50,9 +49,9 @@ def _in_order(outcome: Outcome, counts: Callable[[Any], bool] = lambda value: Tr
 _SPACE = re.compile(r"\s|\\[nrt]")
 
 
-def _loosely(value: Any) -> bytes:
+def _loosely(identity: bytes) -> bytes:
     """A key of a value that case and white space do not change."""
-    return _SPACE.sub("", canonical(value).decode().casefold()).encode()
+    return _SPACE.sub("", identity.decode().casefold()).encode()
 
 
 def _next_index(outcome: Outcome) -> int:
@@ -71,9 +70,9 @@ class Collected:
 
     `calls` are all that were made. `last` is the reply to the last step that did not correct objects.
 
-    `earlier` is the outcome of the passes before. What it has is not collected again, and neither are objects
-    that differ from its own only in case or white space: the model was asked for what is missing, and another
-    spelling is not.
+    Of objects that differ only in their quotes, the first one stays. `earlier` is the outcome of the passes
+    before. What it has is not collected again, and neither are objects that differ from its own only in case
+    or white space: the model was asked for what is missing, and another spelling is not.
     """
 
     def __init__(self, prompt: PromptDefinition, earlier: Outcome | None = None) -> None:
@@ -91,8 +90,8 @@ class Collected:
         self.broken: ProviderError | None = None  # why the last call did not end by itself
         self._last: Reply | None = None
         self._salvaged: Reply | None = None
-        self._key = canonical if earlier is None else _loosely
-        self._keys = set() if earlier is None else set(map(_loosely, earlier.value))
+        self._key = self.contract.identity if earlier is None else self._loose_key
+        self._keys = set() if earlier is None else set(map(self._key, earlier.value))
         self._rejected_before = set() if earlier is None else {rejected.raw for rejected in earlier.rejected}
         self._keyed = 0  # how many objects have their keys in `_keys`
         self._fresh = 0  # how many objects of the last call are new
@@ -300,6 +299,9 @@ class Collected:
         stuck = in_vain and reply.step.why != "repair"  # after which the question itself may still help
         self.is_over = stuck or reply.is_loop or reply.has_failed_for_good or reply.is_refusal
         self.rejected = others + remaining  # so that the next attempt begins with the others
+
+    def _loose_key(self, value: Any) -> bytes:
+        return _loosely(self.contract.identity(value))
 
     def _known(self) -> set[bytes]:
         """The keys of all objects so far, computed when needed: most answers come in one call."""

@@ -32,6 +32,7 @@ class FollowUps:
         self._feedback = feedback
         self._prompt = prompt
         self._opening = first.conversation
+        self._about = messages.about(prompt)
         self._provider = provider
         self._attempts_left = attempts - 1
         self._doublings_left = MOST_DOUBLINGS
@@ -49,7 +50,8 @@ class FollowUps:
         """The rest of an answer that was truncated after new objects, of which the last ones are shown."""
         if not collected.has_fresh_objects:
             return None
-        return Step("continue", messages.continuation(self._opening, collected.objects), self._config)
+        conversation = messages.continuation(self._opening, collected.objects, self._about)
+        return Step("continue", conversation, self._config)
 
     def _continue_text(self, last: Reply) -> Step | None:
         """The rest of an answer that was truncated within its value, or its first object, by prefill."""
@@ -86,9 +88,12 @@ class FollowUps:
             conversation = messages.repair(last.text, last.outcome, rejected)
             return Step("repair", conversation, self._config, rejected=rejected)
         if rejected:
-            conversation = messages.object_correction(self._opening, rejected, last.outcome.contract)
+            contract = last.outcome.contract
+            conversation = messages.object_correction(self._opening, rejected, contract, self._about)
         else:
-            conversation = messages.correction(self._opening, last.text, last.outcome, self._feedback)
+            conversation = messages.correction(
+                self._opening, last.text, last.outcome, self._feedback, self._about
+            )
         in_words = self._feedback is None and last.outcome.contract.format == "json"
         return Step("invalid", conversation, self._config, rejected=rejected, schema_in_words=in_words)
 

@@ -20,6 +20,7 @@ from trustgraph_prompt.ask.step import Reply, Step, first_step
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, ProviderPaused, Reason, without_frames
+from trustgraph_prompt.graph.ontology_answer import AnswerReading
 from trustgraph_prompt.llm import Provider, RetryPolicy
 from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
@@ -29,6 +30,7 @@ from trustgraph_prompt.reader.stream_reader import reading_effort
 
 #: The part of the token limit from which an answer counts as having filled it: servers count differently.
 _FULL = 0.9
+_STEPS_TO_READ = 20_000  # for each object, in the terms of an ontology
 
 
 async def ask(
@@ -57,7 +59,8 @@ async def ask(
     of the answer as soon as it is final; its exceptions are raised. `cache` stores the answers of prompts
     that allow it (docs/how-to/caching.md). `feedback` replaces our words about what is wrong with an answer;
     then the question itself must describe the schema to the model. `request` is the id that the calls carry,
-    by which a circuit breaker tells requests apart.
+    by which a circuit breaker tells requests apart. Objects that are read in the terms of an ontology
+    (`PromptDefinition.reading`) are passed on when the answer is complete.
 
     Raises `ValueError` if `retry` has a deadline or tokens, which belong in the budget, or if the budget has
     money and there is no price.
@@ -76,24 +79,38 @@ async def ask(
         meter,
         attempts,
         budget.characters,
-        listen,
+        None if prompt.reading else listen,
         retry,
         sleep,
         feedback,
         request,
     )
     if cache is None or prompt.cache is None:
-        return await asking.outcome()
-    return await cached(
-        asking.outcome,
-        prompt,
-        question,
-        provider.identity,
-        cache,
-        listen=listen,
-        seconds_left=meter.seconds_left,
-        clock=clock,
-    )
+        outcome = await asking.outcome()
+    else:
+        outcome = await cached(
+            asking.outcome,
+            prompt,
+            question,
+            provider.identity,
+            cache,
+            listen=asking.listen,
+            seconds_left=meter.seconds_left,
+            clock=clock,
+        )
+    if prompt.reading is not None:
+        outcome = await _in_its_terms(outcome, prompt.reading, listen)
+    chosen = tuple(turn.id for turn in question.examples if turn.id)
+    return replace(outcome, examples=chosen) if chosen else outcome
+
+
+async def _in_its_terms(outcome: Outcome, reading: AnswerReading, listen: Listen | None) -> Outcome:
+    """The outcome in the terms of an ontology. The whole answer decides, so its objects come all at once."""
+    effort = _STEPS_TO_READ * len(outcome.value or ())
+    outcome = await beside(reading.read, outcome, steps=effort)
+    if listen is not None and outcome.value:
+        await listen(Piece(objects=tuple(outcome.value), grounding=outcome.grounding))
+    return outcome
 
 
 @dataclass(eq=False, slots=True)
@@ -122,7 +139,8 @@ class _Asking:
         for _ in range(1, self.prompt.passes):
             if not may_have_more(last):
                 break
-            step = Step("pass", next_pass(self.question, outcome.value), self.prompt.config)
+            conversation = next_pass(self.prompt, self.question, outcome.value)
+            step = Step("pass", conversation, self.prompt.config)
             last = await self._pass(step, outcome)
             outcome = add_pass(outcome, last)
         return outcome

@@ -15,7 +15,8 @@ from trustgraph_prompt.errors import Reason, excerpt
 from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.llm import Message
-from trustgraph_prompt.prompts import Question
+from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.prompts.shown_examples import in_text, written
 from trustgraph_prompt.reader import Outcome, Rejected
 
 #: Returns what the model is told of an invalid answer.
@@ -41,36 +42,34 @@ _BEFORE, _AFTER = 80, 40
 #: How many issues of an object are listed, and how many characters of each.
 _ISSUES_TOLD, _ISSUE_TOLD = 3, 200
 
-_ANSWER_AGAIN = (
-    "That answer cannot be used: {problem}. Answer the question again, completely, with that put right."
-)
+_ANSWER_AGAIN = "That answer cannot be used: {problem}. Answer {again}, completely, with that put right."
 _BREAKS = "{problem}. The JSON breaks first where `{before}` is followed by `{after}`"
 _INCOMPLETE = "it ends before it is complete"
 _WITHOUT_OBJECTS = (Reason.EMPTY, Reason.EXTRACTION_FAILED)
 _OR_NOTHING = " If there is nothing to give, answer with []."
 _EMPTY = "An earlier answer to this was empty. Give the answer itself."
 _CONTINUE = (
-    "Your answer was cut off after {objects}; the end of it stands above. Go on with the object that comes "
-    "next: whole JSON objects of the same kind, one per line, none of those you gave already, and "
+    "Your answer{about} was cut off after {objects}; the end of it stands above. Go on with the object that "
+    "comes next: whole JSON objects of the same kind, one per line, none of those you gave already, and "
     "nothing else. If there are no more, answer with []."
 )
 _NEXT_PASS = (
-    "That makes {objects} so far{shown}. Look once more for what is still missing, and give only that: whole "
-    "JSON objects of the same kind, one per line, none of those you gave already, and nothing else. If "
-    "nothing is missing, answer with []."
+    "That makes {objects}{about} so far{shown}. Look once more for what is still missing, and give only "
+    "that: whole JSON objects of the same kind, one per line, none of those you gave already, and nothing "
+    "else. If nothing is missing, answer with []."
 )
 _CORRECT_OBJECTS = (
-    "Of your answer, the {objects} above cannot be used; the others are fine, do not repeat them. What is "
-    "wrong:\n{problems}\nGive the {objects} again, with that put right, in the same order: whole JSON "
-    "objects, one per line, and nothing else."
+    "Of your answer{about}, the {objects} above cannot be used; the others are fine, do not repeat them. "
+    "What is wrong:\n{problems}\nGive the {objects} again, with that put right, in the same order: whole "
+    "JSON objects, one per line, and nothing else."
 )
 _CORRECT_UNGROUNDED = (
-    "Of your answer, the {objects} above cannot be used; the others are fine, do not repeat them. What is "
-    "wrong:\n{problems}\nGive again only what is in the passage, as the passage has it, in the same order: "
-    "whole JSON objects, one per line, and nothing else. Leave out what is not there; if nothing is left, "
-    "answer with []."
+    "Of your answer{about}, the {objects} above cannot be used; the others are fine, do not repeat them. "
+    "What is wrong:\n{problems}\nGive again only what is in the passage, as the passage has it, in the same "
+    "order: whole JSON objects, one per line, and nothing else. Leave out what is not there; if nothing is "
+    "left, answer with []."
 )
-_UNGROUNDED = frozenset((Reason.UNGROUNDED, Reason.ECHOED))
+_UNGROUNDED = frozenset((Reason.UNGROUNDED, Reason.ECHOED, Reason.UNSUPPORTED))
 _REPAIR = (
     "An answer that somebody gave is not in the form that was asked for. What is wrong: {problem}\n\n"
     "<answer>\n{answer}\n</answer>\n\n"
@@ -79,26 +78,46 @@ _REPAIR = (
 )
 
 
-def opening(question: Question) -> list[Message]:
-    """The messages of the question."""
+def opening(prompt: PromptDefinition, question: Question) -> list[Message]:
+    """The messages of the question: system, the examples as turns of the conversation, the prompt."""
     system = [Message("system", question.system)] if question.system.strip() else []
-    return [*system, Message("user", question.prompt)]
+    if not question.examples:
+        return [*system, Message("user", question.prompt)]
+    contract = prompt.contract
+    in_items = contract.many and server_schema(contract, items=prompt.native_items) is not None
+    shown = written(question.examples, contract, in_items=in_items)
+    if prompt.examples_as == "text":
+        return [*system, Message("user", in_text(question.prompt, shown))]
+    turns: list[Message] = []
+    for passage, answer in shown:
+        turns.append(Message("user", passage, is_example=True))
+        turns.append(Message("assistant", answer, is_example=True))
+    return [*system, *turns, Message("user", question.prompt)]
 
 
-def next_pass(question: Question, found: Sequence[Any]) -> list[Message]:
+def about(prompt: PromptDefinition) -> str:
+    """What the answer is about, for the texts below: said where there are passages of examples, too."""
+    return " about this last passage" if prompt.shows_examples else ""
+
+
+def next_pass(prompt: PromptDefinition, question: Question, found: Sequence[Any]) -> list[Message]:
     """The question, the objects that were found (the last ones that fit), and the request for others."""
     texts = [excerpt(encode(value).decode(), VALUES_SHOWN) for value in found]
     count = sum(total <= VALUES_SHOWN for total in accumulate(map(len, reversed(texts))))
     shown = "" if count == len(texts) else f", of which the last {count} stand above"
     return [
-        *opening(question),
+        *opening(prompt, question),
         Message("assistant", "\n".join(texts[-count:])),
-        Message("user", _NEXT_PASS.format(objects=_number(found), shown=shown)),
+        Message("user", _NEXT_PASS.format(objects=_number(found), about=about(prompt), shown=shown)),
     ]
 
 
 def correction(
-    opening: Sequence[Message], answer: str, outcome: Outcome, feedback: Feedback | None = None
+    opening: Sequence[Message],
+    answer: str,
+    outcome: Outcome,
+    feedback: Feedback | None = None,
+    about: str = "",
 ) -> list[Message]:
     """The question, the invalid answer and what is wrong with it, without earlier attempts.
 
@@ -118,17 +137,18 @@ def correction(
         shown, problem = excerpt(answer, VALUES_SHOWN), feedback(outcome)
     else:
         shown = _shown_of(answer, outcome)
-        problem = _ANSWER_AGAIN.format(problem=_problem(outcome).rstrip(".")) + or_nothing
+        again = f"again{about}" if about else "the question again"
+        problem = _ANSWER_AGAIN.format(problem=_problem(outcome).rstrip("."), again=again) + or_nothing
     return [*before, user, Message("assistant", shown), Message("user", f"{problem}{form}")]
 
 
-def continuation(opening: Sequence[Message], objects: Sequence[Any]) -> list[Message]:
+def continuation(opening: Sequence[Message], objects: Sequence[Any], about: str = "") -> list[Message]:
     """The question, the last objects of a truncated answer, and the request for the rest."""
     shown = b"\n".join(encode(value) for value in objects[-OBJECTS_SHOWN:]).decode()
     return [
         *opening,
         Message("assistant", shown),
-        Message("user", _CONTINUE.format(objects=_number(objects))),
+        Message("user", _CONTINUE.format(objects=_number(objects), about=about)),
     ]
 
 
@@ -144,12 +164,12 @@ def select_rejected(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
 
 
 def object_correction(
-    opening: Sequence[Message], rejected: Sequence[Rejected], contract: Contract
+    opening: Sequence[Message], rejected: Sequence[Rejected], contract: Contract, about: str = ""
 ) -> list[Message]:
     """The question, objects of the answer that were rejected, and what is wrong with them."""
     reasons = {issue.reason for item in rejected for issue in item.issues}
     wording = _CORRECT_UNGROUNDED if reasons and reasons <= _UNGROUNDED else _CORRECT_OBJECTS
-    request = wording.format(objects=_number(rejected), problems=_problems(rejected))
+    request = wording.format(objects=_number(rejected), about=about, problems=_problems(rejected))
     return [
         *opening,
         Message("assistant", _raw(rejected)),

@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
-from trustgraph_prompt.json_text.encoding import canonical
-
 #: Objects that a truncated answer must have before repetition in it means anything.
 _LEAST_OBJECTS = 8
 
@@ -102,10 +100,14 @@ def is_loop(tail: str, *, of_objects: bool) -> bool:
 
 
 class ObjectLoop:
-    """Watches the objects of a call while they come; `new` leaves those that no earlier call brought."""
+    """Watches the objects of a call while they come.
 
-    def __init__(self, new: Callable[[Iterable[Any]], list[Any]]) -> None:
+    `new` leaves those that no earlier call brought, `identity` is the same for equal ones.
+    """
+
+    def __init__(self, new: Callable[[Iterable[Any]], list[Any]], identity: Callable[[Any], bytes]) -> None:
         self._new = new
+        self._identity = identity
         self._keys: set[bytes] = set()
         self._unlooked: list[Any] = []
         self._in_a_row = 0
@@ -121,7 +123,7 @@ class ObjectLoop:
         if len(self._keys) + self._in_a_row + len(self._unlooked) <= _KNOWN_OBJECTS:
             return
         for value in self._unlooked:
-            key = canonical(value)
+            key = self._identity(value)
             is_known = key in self._keys or not self._new([value])
             self._in_a_row = self._in_a_row + 1 if is_known else 0
             self._keys.add(key)

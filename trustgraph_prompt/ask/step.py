@@ -83,7 +83,7 @@ class Step:
 
 def first_step(prompt: PromptDefinition, question: Question) -> Step:
     """The step with which the model is asked the question."""
-    return Step("first", opening(question), prompt.config)
+    return Step("first", opening(prompt, question), prompt.config)
 
 
 def first_call(prompt: PromptDefinition, question: Question) -> Call:

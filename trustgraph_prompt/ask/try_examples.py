@@ -1,4 +1,4 @@
-"""Checks the examples of prompts: their answers are read as the prompt reads them, without a model."""
+"""Checks the examples of prompts: answers are read as the prompt reads them, without a model."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def try_examples(prompts: PromptSet, examples: Iterable[Example]) -> list[Prompt
 
 
 def _of_question(prompt: PromptDefinition, example: Example) -> Iterator[_Difference]:
-    if example.terms is None:
+    if example.terms is None or example.show:  # of a shown one, only its passage is rendered
         return
     if missing := prompt.missing(example.terms):
         yield "/terms", "terms are missing", sorted(example.terms), ", ".join(missing)

@@ -158,13 +158,17 @@ def _contract(wanted: Any, *, many: bool) -> Contract:
         return _checked(wanted)
     kind = Contract.from_schema if isinstance(wanted, Mapping) else Contract.of
     make = partial(kind, wanted, extra="ignore", coerce=True)
-    contract = _checked(make())
-    item = _item(wanted) if isinstance(wanted, Mapping) else None
+    item, place = _item(wanted) if isinstance(wanted, Mapping) else None, "/items"
     if isinstance(wanted, Mapping) and many and wanted.get("type") != "array":
-        item = dict(wanted)
+        item, place = dict(wanted), ""
     if item is not None:
         make = partial(Contract.from_schema, item, many=True, extra="ignore", coerce=True)
-        contract = make()
+    try:
+        contract = _checked(make())
+    except ContractError as error:
+        if item is None:
+            raise
+        raise error.at("", place) from error
     return make(format="jsonl") if contract.many and _is_of_objects(contract) else contract
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import typer
@@ -25,6 +26,8 @@ def command(
     term: prompt_options.TermOption = None,
     model: PromptModelOptions,
     templates: prompt_options.TemplatesOption = None,
+    ontology: prompt_options.OntologyOption = None,
+    ontology_language: prompt_options.OntologyLanguageOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Send one prompt to the model and print the answer.
@@ -43,11 +46,14 @@ def command(
     model = model.chosen()
     provider = model.provider()
     model.check_parameters([definition])
-    prompt_options.require_terms(definition, terms)
+    index = prompt_options.ontology(ontology, ontology_language)
+    of_ontology = prompt_options.ontology_terms(definition, terms, index)
+    prompt_options.require_terms(definition, {**terms, **of_ontology})
+    definition, every = prompt_options.within(definition, terms, index)
     with output.waiting(f"asking {model.model or model.script}") as end_of_waiting:
         printer = AnswerPrinter(definition, end_of_waiting)
         listen = None if as_json else printer.listen
-        outcome = asyncio.run(_ask(definition, terms, provider, listen))
+        outcome = asyncio.run(_ask(definition, every, provider, listen))
     if as_json:
         output.print_json(output.outcome_as_json(outcome))
     else:
@@ -57,11 +63,14 @@ def command(
 
 
 async def _ask(
-    prompt: PromptDefinition, terms: dict[str, object], provider: Provider, listen: Listen | None
+    prompt: PromptDefinition, terms: dict[str, object] | None, provider: Provider, listen: Listen | None
 ) -> Outcome:
     from trustgraph_prompt.ask import ask
+    from trustgraph_prompt.reader import read
 
     try:
+        if terms is None:
+            return replace(read("[]", prompt.contract), calls=())
         return await ask(prompt, prompt.question(terms), provider, listen=listen)
     finally:
         await provider.close()

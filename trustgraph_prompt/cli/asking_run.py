@@ -15,6 +15,7 @@ from trustgraph_prompt.extraction.estimate import RunEstimate, estimate_run
 from trustgraph_prompt.extraction.questions import RunQuestion
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.extraction.run import HOPELESS, Extraction
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.llm import Limiter, Limits, Provider
 from trustgraph_prompt.llm.calls_in_progress import CallsInProgress
 from trustgraph_prompt.llm.spending import SpendingLimit
@@ -34,12 +35,16 @@ class Ending(NamedTuple):
 
 
 class Questions(NamedTuple, Generic[Q]):
-    """What a run asks, of these prompts with these terms, and the file that keeps its answers."""
+    """What a run asks, of these prompts with these terms, and the file that keeps its answers.
+
+    With an ontology, the prompts keep to it.
+    """
 
     jobs: Sequence[Q]
     prompts: PromptSet
     state: Path
     terms: Mapping[str, object]
+    ontology: OntologyIndex | None = None
 
 
 class LimitedProvider:
@@ -97,6 +102,7 @@ def run(
         concurrency=within.concurrency,
         listen=hear,
         owner=owner,
+        ontology=asked.ontology,
         is_failure=is_failure,
     )
     shown = progress.RunProgress(summary, within.calls)
@@ -150,6 +156,7 @@ def estimate(
             provider,
             state=asked.state,
             terms=asked.terms,
+            ontology=asked.ontology,
             tokenizer_file=limits.tokenizer,
             examples=prompt_options.examples(templates),
             price=price,

@@ -15,27 +15,30 @@ from trustgraph_prompt.ask import try_examples
 from trustgraph_prompt.ask.echoes import examples_like_answers
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.config_files import read_yaml
-from trustgraph_prompt.contract.object_keys import not_looked_up
+from trustgraph_prompt.contract.object_keys import late_quotes, not_looked_up
 from trustgraph_prompt.errors import ConfigError, excerpt, suggestion
-from trustgraph_prompt.evaluation import gold
-from trustgraph_prompt.evaluation.gold import GoldText, check_for, remarks, terms_in_no_text, texts_for
+from trustgraph_prompt.evaluation.gold import check_for, remarks, terms_in_no_text
 from trustgraph_prompt.llm import recording_files
-from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet, gold_file
 from trustgraph_prompt.prompts import files as prompt_files
 from trustgraph_prompt.prompts.entry_schema import SCHEMA
 from trustgraph_prompt.prompts.files import SUFFIXES, PromptFiles
+from trustgraph_prompt.prompts.gold_file import GoldText, texts_for
 from trustgraph_prompt.worker import flow_file
 from trustgraph_prompt.worker.flow import Flow
 
 MAX_KEYS = 5
 """How many keys a warning lists."""
 
+MAX_REPEATED = 100
+"""How many characters of a text may stand around each passage of an example without a warning."""
+
 MAX_KEYS_COMPARED = 100
 MAX_BYTES_COMPARED = 100_000
 """How many keys of a file, and bytes of its lines, decide what it is: a flow or a recording."""
 
 _LINES: Mapping[str, Mapping[str, Any]] = {
-    "gold file": gold.LINE["properties"],
+    "gold file": gold_file.LINE["properties"],
     "recording": recording_files.LINE["properties"],
     "file of objects": dict.fromkeys(("prompt", "file", "sha256", "chunk", "start", "object")),
 }
@@ -163,6 +166,22 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
             f"{place}: {prompt.id} makes things of {_quoted(keys)} in the graph, and does not look up their "
             "names in the text; mark what the text names with `@from`, or `x-from`"
         )
+    if (keys := [*prompt.contract.quote_keys]) and not prompt.contract.roles:
+        yield (
+            f"{place}: {prompt.id} quotes the text in {_quoted(keys)}, and does not say what the quote is to "
+            "support, so that is not checked; add a clause `graph`, or mark the key that says something with "
+            "`@supported(of: KEY)`, or `x-supported`"
+        )
+    if prompt.shown and (repeated := len(prompt.template.needs.fixed.strip())) > MAX_REPEATED:
+        yield (
+            f"{place}: {prompt.id} repeats {repeated:,} characters of its text with each example that it "
+            "shows; write instructions into `system`"
+        )
+    if keys := late_quotes(prompt.contract):
+        yield (
+            f"{place}: {prompt.id} asks for a quote after another text, in {_quoted(keys)}; a model that "
+            "quotes first makes up less"
+        )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))
         yield (
@@ -198,7 +217,7 @@ def _check_lines(path: Path) -> CheckedFile:
     what = max(_LINES, key=lambda kind: _known(keys, _LINES[kind]))
     try:
         if what == "gold file":
-            return CheckedFile(str(path), what, gold=gold.read(path))
+            return CheckedFile(str(path), what, gold=gold_file.read(path))
         if what == "recording":
             answers = output.counted(len(list(recording_files.read(path))), "answer")
             return CheckedFile(str(path), f"{what}, {answers}", named=_prompts_in(path))

@@ -128,7 +128,7 @@ def list_(
 
 @app.subcommand("config get template.extract-definitions")
 def get(
-    key: str = argument("KEY", "`system`, or `template.` and the id of a prompt."),
+    key: str = argument("KEY", "`system`, `template.` and the id of a prompt, or `pool.` and a hash."),
     *,
     at: ReadWorkspaceOptions,
 ) -> None:
@@ -143,7 +143,9 @@ def get(
 
 @app.subcommand("config delete template.extract-topics")
 def delete(
-    keys: list[str] = argument("KEY…", "`system`, or `template.` and the id of a prompt."),
+    keys: list[str] = argument(
+        "KEY…", "`system`, `template.` and the id of a prompt, or `pool.` and a hash."
+    ),
     *,
     at: WorkspaceOptions,
     change: ChangeOptions,
@@ -262,8 +264,12 @@ def _print(message: Message, topic: str, lines: Iterable[str], *, as_json: bool)
 def _split_key(workspace: str, key: str) -> tuple[str, str]:
     """Split a key that names its workspace, as `list` prints it."""
     named, _, rest = key.partition("/")
-    return (named, rest) if rest == "system" or rest.startswith("template.") else (workspace, key)
+    return (named, rest) if _is_key(rest) else (workspace, key)
 
 
 def _hint(key: str) -> str:
-    return "" if key == "system" or key.startswith("template.") else f" (a prompt's key is template.{key})"
+    return "" if _is_key(key) else f" (a prompt's key is template.{key})"
+
+
+def _is_key(key: str) -> bool:
+    return key == "system" or key.startswith(("template.", "pool."))

@@ -168,7 +168,8 @@ def rollback(
         warn_of_skipped(found)
         text = found.find(key, to) if to else found.previous(key)
         _check_another(found, key, text)
-        raise_first(PromptSet.build({key: text.entry}).refused.values())
+        pools = {name: text for name, text in found.present.items() if name.startswith("pool.")}
+        raise_first(PromptSet.build({**pools, key: text.entry}).refused.values())
         config_topic.check_room(at.workspace, found.present.keys() | {key})
         entries = {key: text.entry}
         push_prompts.warn({name: data.encode() for name, data in found.present.items()}, entries)

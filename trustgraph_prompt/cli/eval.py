@@ -57,6 +57,8 @@ def command(
     model: PromptModelOptions,
     templates: prompt_options.TemplatesOption = None,
     term: prompt_options.TermOption = None,
+    ontology: prompt_options.OntologyOption = None,
+    ontology_language: prompt_options.OntologyLanguageOption = None,
     limits: RunOptions,
     place: ReadWorkspaceOptions,
     as_json: options.JsonOption = False,
@@ -78,10 +80,11 @@ def command(
     from trustgraph_prompt.cli import failure_advice
     from trustgraph_prompt.cli.asking_run import LimitedProvider, Questions
     from trustgraph_prompt.cli.eval_report import reports
-    from trustgraph_prompt.cli.eval_sides import Side, advise, ask, remarks_on
+    from trustgraph_prompt.cli.eval_sides import Side, advise, as_facts, ask, remarks_on
     from trustgraph_prompt.evaluation import gold as gold_files
     from trustgraph_prompt.evaluation import measured_prompts
     from trustgraph_prompt.extraction.run_record import RunRecord
+    from trustgraph_prompt.prompts import gold_file
 
     least = _least(fail_under or ())
     price = limits.checked_price()
@@ -93,15 +96,24 @@ def command(
     if against is not None:
         sides = [*sides[0].against(against, state, place)]
     model.check_parameters(definition for side in sides for definition in side.asked)
-    texts = gold_files.read(gold)
-    remarks = remarks_on(sides[0].asked, texts, gold, terms)
+    index = prompt_options.ontology(ontology, ontology_language)
+    as_asked = as_facts(sides[0].asked, index)
+    texts = [each.as_asked(as_asked) for each in gold_file.read(gold)]
+    remarks = remarks_on(sides[0].asked, texts, gold, terms, index)
     owner = RunRecord(state, "eval", "--gold").owner(gold)
     asked = [
         Questions(
-            gold_files.questions(side.asked, texts, model=side.identity, terms=terms),
+            gold_files.questions(
+                side.asked,
+                texts,
+                model=side.identity,
+                terms=terms,
+                ontology=None if index is None else index.ontology.fingerprint,
+            ),
             side.prompts,
             state,
             terms,
+            index,
         )
         for side in sides
     ]
@@ -116,7 +128,7 @@ def command(
         results.append(ask(questions, within, owner))
         money -= within.spending.spent if within.spending else 0
         measured_prompts.keep(state, side.asked, side.entries)
-    found = list(reports(sides, results, price, remarks))
+    found = list(reports(sides, results, price, remarks, as_asked))
     if as_json:
         output.print_json([report.as_json() for report in found])
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -164,8 +164,12 @@ def reports(
     results: Sequence[Sequence[Result[GoldQuestion]]],
     price: Price | None,
     remarks: Mapping[str, Sequence[str]],
+    as_asked: Callable[[Any], Any],
 ) -> Iterator[Report]:
-    """The report of each prompt. Both sides are scored by its clause `match` on the first side."""
+    """The report of each prompt. Both sides are scored by its clause `match` on the first side.
+
+    `as_asked` makes of an object of an answer what is compared with the gold file.
+    """
     for definition in sides[0].asked:
         evaluations = [
             Evaluation.of(
@@ -173,6 +177,7 @@ def reports(
                 side.name,
                 definition.match,
                 [result for result in of_side if result.job.prompt == definition.id],
+                as_asked,
             )
             for side, of_side in zip(sides, results, strict=True)
         ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -19,11 +20,15 @@ from trustgraph_prompt.cli.model_options import ModelOptions, recording
 from trustgraph_prompt.cli.own_command import own_command
 from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
 from trustgraph_prompt.evaluation import measured_prompts
-from trustgraph_prompt.evaluation.gold import GoldQuestion, GoldText, check_for, remarks, texts_for
+from trustgraph_prompt.evaluation.gold import GoldQuestion, check_for, remarks
 from trustgraph_prompt.evaluation.scores import is_unanswered
 from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.graph.ontology_answer import asks_for_facts
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.llm import Provider, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, files
+from trustgraph_prompt.prompts.gold_file import GoldText, texts_for
+from trustgraph_prompt.prompts.pool import POOL
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.worker.config.history import bundled_system
 
@@ -123,23 +128,48 @@ class Side:
             with broker_options.naming(place.broker):
                 raise kind(f"--against: {unknown}: {error}") from error
         new = replace(self, entries={**self.entries, SYSTEM_KEY: kept.system})
-        old = {SYSTEM_KEY: text.system or kept.system, PREFIX + id: text.entry}
+        pools = {key: entry for key, entry in kept.present.items() if key.startswith(POOL)}
+        old = {**pools, SYSTEM_KEY: text.system or kept.system, PREFIX + id: text.entry}
         return new, replace(self, entries=old)
 
 
+def as_facts(asked: Sequence[PromptDefinition], ontology: OntologyIndex | None) -> Callable[[Any], Any]:
+    """What makes facts of objects, if all prompts ask for facts in the terms of an ontology."""
+    if ontology is None or not all(asks_for_facts(definition.contract) for definition in asked):
+        return lambda value: value
+    return ontology.vocabulary.as_fact
+
+
 def remarks_on(
-    asked: Sequence[PromptDefinition], texts: Sequence[GoldText], gold: Path, terms: Mapping[str, object]
+    asked: Sequence[PromptDefinition],
+    texts: Sequence[GoldText],
+    gold: Path,
+    terms: Mapping[str, object],
+    ontology: OntologyIndex | None = None,
 ) -> dict[str, list[str]]:
     """Print remarks about the texts of each prompt, and return them. Raises `ConfigError` if any is unfit."""
     found: dict[str, list[str]] = {}
     for definition in asked:
         if not (own := texts_for(definition, texts)):
             raise ConfigError(f"no line is for {definition.id}", where=str(gold))
-        check_for(definition, own, terms)
-        found[definition.id] = remarks(definition, own)
+        for text in own:
+            prompt_options.ontology_terms(definition, text.terms, ontology, text.where)
+        of_ontology = prompt_options.ontology_terms(definition, terms, ontology)
+        check_for(definition, own, {**terms, **of_ontology})
+        found[definition.id] = [*remarks(definition, own), *_left_out(definition, own, terms)]
         for remark in found[definition.id]:
             output.note(remark)
     return found
+
+
+def _left_out(
+    definition: PromptDefinition, texts: Sequence[GoldText], terms: Mapping[str, object]
+) -> Iterator[str]:
+    """For how many texts an example is not shown because it has the same text."""
+    count = sum(definition.chooser.left_out({**terms, **text.terms}) > 0 for text in texts)
+    if count:
+        of = f"{count:,} of {output.counted(len(texts), 'text')}"
+        yield f"{definition.id} shows no example that has the same text, or part of it: left out for {of}"
 
 
 @dataclass

@@ -32,7 +32,7 @@ def command(
     prompt: list[str] | None = option(
         "--prompt ID",
         "A prompt to run on each chunk; may be given several times. "
-        "Default: extract-definitions and extract-relationships.",
+        "Default: extract-definitions and extract-relationships; with --ontology, extract-with-ontologies.",
         None,
         show_default=False,
     ),
@@ -95,7 +95,7 @@ def command(
         files, prompt, schema, questions, terms, model.identity, outputs.file, outputs.paths
     )
     model.check_parameters(plan.asked)
-    asked = Questions(plan.jobs, plan.prompts, outputs.file.state, plan.terms)
+    asked = Questions(plan.jobs, plan.prompts, outputs.file.state, plan.terms, plan.ontology)
     if limits.estimate:
         outputs.check(plan)
         estimated = asking_run.estimate(asked, provider, limits, price, questions.templates)

@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from trustgraph_prompt.cli.options import OptionGroup, option
-from trustgraph_prompt.cli.prompt_options import TemplatesOption, TermOption
+from trustgraph_prompt.cli.prompt_options import (
+    OntologyLanguageOption,
+    OntologyOption,
+    TemplatesOption,
+    TermOption,
+)
 
 
 class QuestionOptions(OptionGroup):
@@ -13,6 +18,8 @@ class QuestionOptions(OptionGroup):
 
     templates: TemplatesOption = None
     term: TermOption = None
+    ontology: OntologyOption = None
+    ontology_language: OntologyLanguageOption = None
     chunk_size: str = option(
         "--chunk-size N", "Maximum size of a chunk: characters (2000) or tokens (800t).", "2000"
     )

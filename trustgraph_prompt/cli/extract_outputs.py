@@ -61,7 +61,8 @@ class RunOutputs:
         self.file.check_replaceable()
         used, may_replace = [self.out, *self._documents], self.file.record.may_replace
         if self.graph is not None:
-            self.graph.check(plan.asked, [self.out, *plan.files], may_replace)
+            ontology = None if plan.ontology is None else plan.ontology.ontology
+            self.graph.check(plan.asked, ontology, [self.out, *plan.files], may_replace)
             used += self.graph.paths
         if self.report is not None:
             check_page("--report", self.report, used, may_replace)
@@ -90,9 +91,15 @@ class RunOutputs:
         self.file.record.wrote(self.out)
         if self.graph is not None:
             output.note("writing the graph")
-            prompts, wrote = plan.prompts.prompts, self.file.record.wrote
             written += self.graph.write(
-                self._results, prompts, plan.model, earlier, output.note, wrote, self._incomplete(plan)
+                self._results,
+                plan.prompts.prompts,
+                None if plan.ontology is None else plan.ontology.ontology,
+                plan.model,
+                earlier,
+                output.note,
+                self.file.record.wrote,
+                self._incomplete(plan),
             )
         if self.report is not None:
             output.note("writing the report")

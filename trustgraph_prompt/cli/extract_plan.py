@@ -24,19 +24,21 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.extract_options import OutputOptions, QuestionOptions
     from trustgraph_prompt.cli.output_file import OutputFile
     from trustgraph_prompt.extraction.questions import Job
+    from trustgraph_prompt.graph.ontology_choice import OntologyIndex
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
 _EXPECTED = "a file, or MODULE:CLASS, such as machines:Machine for the class in machines.py"
 
 DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
+DEFAULT_WITH_ONTOLOGY = ["extract-with-ontologies"]
 
 
 @dataclass(frozen=True)
 class Plan:
     """The jobs of a run. `asked` are their prompts, `skipped` tells why which files are no documents.
 
-    `model` is what the answers of an earlier run depend on. `files` are all that were named or found.
-    `record` is what the state says of how the run asks.
+    `model` is what the answers of an earlier run depend on. With an `ontology`, the prompts keep to it.
+    `files` are all that were named or found. `record` is what the state says of how the run asks.
     """
 
     jobs: Sequence[Job]
@@ -46,6 +48,7 @@ class Plan:
     splitting: Splitting
     model: str
     skipped: Sequence[str]
+    ontology: OntologyIndex | None = None
     files: Sequence[Path] = ()
     record: Mapping[str, Any] = field(default_factory=dict)
 
@@ -98,7 +101,10 @@ def make_plan(
     """
     prompts = _prompts_of(*schema) if schema else prompt_options.prompts(given.templates)
     found = _listed(files, prompts)
-    asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, given.templates)
+    default = DEFAULT_WITH_ONTOLOGY if given.ontology else DEFAULT_PROMPTS
+    asked = [*prompts.prompts.values()] if schema else _asked(prompts, ids, default, given.templates)
+    ontology = prompt_options.ontology(given.ontology, given.ontology_language)
+    fingerprint = None if ontology is None else ontology.ontology.fingerprint
     size = parse_size(given.chunk_size, "--chunk-size")
     before = parse_overlap(given.overlap, size, "--overlap")
     splitting = Splitting(size, before)
@@ -111,16 +117,24 @@ def make_plan(
         asked = [prompts.get(definition.id) for definition in asked]
     documents = [each for each in found if not _is_within(each, written)]
     jobs, unusable = questions.jobs(
-        progress.reading(documents), asked, model=model, terms=terms, splitting=splitting
+        progress.reading(documents),
+        asked,
+        model=model,
+        terms=terms,
+        splitting=splitting,
+        ontology=fingerprint,
     )
     for definition in asked:
-        prompt_options.require_terms(definition, {"text": "the chunk", **terms})
+        of_ontology = prompt_options.ontology_terms(definition, terms, ontology)
+        prompt_options.require_terms(definition, {"text": "the chunk", **terms, **of_ontology})
     if unusable and not jobs:
         raise unusable[0]
     skipped = [str(error) for error in unusable]
     record = {"model": model, "terms": terms, **splitting.as_json()}
+    if ontology is not None:
+        record["ontology"] = f"{ontology.ontology.id} {fingerprint:.12}"
     record["unfit"] = _say_what_no_longer_fits(file, jobs, asked, record)
-    return Plan(jobs, prompts, asked, terms, splitting, model, skipped, found, record)
+    return Plan(jobs, prompts, asked, terms, splitting, model, skipped, ontology, found, record)
 
 
 def _listed(files: Sequence[Path], prompts: PromptSet) -> list[Path]:
@@ -149,15 +163,17 @@ def _say_what_no_longer_fits(
     return unfit
 
 
-def _asked(prompts: PromptSet, ids: Sequence[str] | None, templates: Path | None) -> list[PromptDefinition]:
+def _asked(
+    prompts: PromptSet, ids: Sequence[str] | None, default: Sequence[str], templates: Path | None
+) -> list[PromptDefinition]:
     """Return the prompts with these ids, or the default ones. Raises `ConfigError`."""
-    if not ids and not any(map(prompts.find, DEFAULT_PROMPTS)):
+    if not ids and not any(map(prompts.find, default)):
         there = ", ".join(sorted(prompts.prompts)) or "none"
         raise ConfigError(
-            f"no default prompts ({', '.join(DEFAULT_PROMPTS)}) here; give --prompt ID, one of: {there}",
+            f"no default prompts ({', '.join(default)}) here; give --prompt ID, one of: {there}",
             where=str(templates),
         )
-    found = [prompt_options.prompt(prompts, id) for id in ids or DEFAULT_PROMPTS]
+    found = [prompt_options.prompt(prompts, id) for id in ids or default]
     return list({definition.id: definition for definition in found}.values())
 
 

@@ -173,10 +173,12 @@ def outcome_as_json(
             for r in outcome.repaired
         ],
         "retracted": list(outcome.retracted),
+        **({"remarks": [remark.as_json() for remark in outcome.remarks]} if outcome.remarks else {}),
         "calls": [_call_as_json(call) for call in outcome.calls],
         "usage": asdict(outcome.usage),
         "cost": outcome.cost,
         "cached": outcome.cached,
+        **({"examples": list(outcome.examples)} if outcome.examples else {}),
         "cause": None if outcome.cause is None else str(outcome.cause),
     }
 

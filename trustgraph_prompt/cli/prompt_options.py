@@ -11,6 +11,7 @@ from trustgraph_prompt.cli.options import option
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.graph.ontology_choice import OntologyIndex
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
     from trustgraph_prompt.prompts.example import Example
 
@@ -24,6 +25,21 @@ TermOption = Annotated[
         "--term -t NAME=VALUE",
         "A term of the prompt's template: NAME=TEXT, NAME=@FILE for the text of a file, NAME:=JSON or "
         "NAME:=@FILE for a JSON value. May be given several times.",
+    ),
+]
+OntologyOption = Annotated[
+    list[Path] | None,
+    option(
+        "--ontology FILE",
+        "The ontology in whose terms the prompt is asked: .ttl, .owl, .rdf, .nt, .jsonld, .obo or .json. "
+        "May be given several times; several are merged.",
+    ),
+]
+OntologyLanguageOption = Annotated[
+    str | None,
+    option(
+        "--ontology-language CODE",
+        "The language of the labels by which a model sees the ontology. Default: that of the first label.",
     ),
 ]
 PromptFilterOption = Annotated[str | None, option("--prompt ID", "Only requests for this prompt.")]
@@ -74,6 +90,57 @@ def terms(given: list[str] | None) -> dict[str, object]:
     return terms
 
 
+def ontology(files: Sequence[Path] | None, language: str | None = None) -> OntologyIndex | None:
+    """Load the ontology of `--ontology`, and print its warnings; None without files. Raises `ConfigError`."""
+    if not files:
+        if language is not None:
+            raise ConfigError("there is no --ontology", where="--ontology-language", found=language)
+        return None
+    from trustgraph_prompt.graph import ontology_files
+
+    found = ontology_files.load(files, language)
+    return ontology_files.index_of(found, lambda warning: output.note(f"warning: {warning}"))
+
+
+def ontology_terms(
+    definition: PromptDefinition, terms: Iterable[str], ontology: OntologyIndex | None, where: str = "--term"
+) -> dict[str, object]:
+    """What stands for the terms of the ontology, if there is one, until the text is known.
+
+    Raises `ConfigError` if the prompt takes no ontology, or gets another one by its `terms`, which are given
+    `where`.
+    """
+    from trustgraph_prompt.graph.ontology import TERMS
+    from trustgraph_prompt.prompts.within_ontology import why_not_within
+
+    if ontology is None:
+        return {}
+    if why := why_not_within(definition, ontology.ontology):
+        raise ConfigError(why, where="--ontology")
+    if both := sorted(TERMS.intersection(terms)):
+        raise ConfigError("is a term of --ontology, too: leave one of them out", where=f"{where} {both[0]}")
+    return dict.fromkeys(TERMS & definition.named, "the ontology")
+
+
+def within(
+    definition: PromptDefinition, terms: Mapping[str, object], ontology: OntologyIndex | None
+) -> tuple[PromptDefinition, dict[str, object] | None]:
+    """The prompt that keeps to an ontology if there is one, and all its terms.
+
+    None instead of terms, with a note, if the text has no word of the ontology.
+    """
+    from trustgraph_prompt.prompts import within_ontology
+
+    ontology = ontology or within_ontology.ontology_in(terms, definition.contract, definition.id)
+    if ontology is None:
+        return definition, {**terms}
+    definition, of_ontology = within_ontology.within(ontology, definition, str(terms.get("text", "")))
+    if of_ontology is None:
+        output.note("the model is not asked: the text has no word of the ontology")
+        return definition, None
+    return definition, {**terms, **of_ontology}
+
+
 def warn_of_terms(definition: PromptDefinition, given: Iterable[str]) -> None:
     """Warn of terms that the prompt does not use, and of those that it lacks."""
     given = set(given)
@@ -89,7 +156,7 @@ def require_terms(definition: PromptDefinition, terms: Mapping[str, object]) -> 
     """
     from trustgraph_prompt.graph import ontology
 
-    for unknown in ontology.unknown_keys(terms) if definition.named >= ontology.TERMS else ():
+    for unknown in ontology.unknown_keys(terms) if definition.named >= ontology.TERMS_SHOWN else ():
         output.note(f"warning: {unknown}")
     given = [name for name, value in terms.items() if not _is_empty(value)]
     missing = definition.missing(given)
@@ -106,9 +173,8 @@ def require_terms(definition: PromptDefinition, terms: Mapping[str, object]) -> 
 
 
 _NEEDS_ONTOLOGY = (
-    "{} needs an ontology: give its classes as --term classes:=@FILE, a JSON object such as "
-    '{{"Person": {{"comment": "A human."}}}}, and likewise its object_properties and datatype_properties; '
-    "a worker's flow reads a whole ontology, under its key `ontology: FILE.ttl`"
+    "{} needs an ontology: give --ontology FILE.ttl, or its classes as --term classes:=@FILE, a JSON object "
+    'such as {{"Person": {{"comment": "A human."}}}}, and so its object_properties and datatype_properties'
 )
 
 
@@ -118,7 +184,10 @@ def _is_empty(value: object) -> bool:
 
 
 def _warn_of_unknown(definition: PromptDefinition, given: set[str]) -> None:
-    for name in sorted(given - definition.named):
+    from trustgraph_prompt.graph import ontology
+
+    of_ontology = ontology.TERMS if definition.named >= ontology.TERMS_SHOWN else frozenset()
+    for name in sorted(given - definition.named - of_ontology):
         known = ", ".join(sorted(definition.named)) or "none"
         output.note(f"warning: {definition.id} does not use the term {name}; its terms: {known}")
 

@@ -14,6 +14,7 @@ from trustgraph_prompt.cli.broker_options import WorkspaceOptions
 from trustgraph_prompt.cli.push_prompts import acknowledgements
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.prompts.pool import POOL
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.worker.canary.record import CANARY, Canary
 from trustgraph_prompt.worker.config import config_topic, history
@@ -53,6 +54,7 @@ async def begin(
     """
     workspace, topic = at.workspace, at.topic
     standing = await config_topic.messages(broker, workspace, topic=topic + CANARY)
+    pools = {key: text for key, text in wanted.items() if key.startswith(POOL) and key not in present}
     canaries = _proposed(workspace, present, wanted, share, author)
     for id in canaries:
         if (former := standing.get(PREFIX + id)) is not None:
@@ -62,6 +64,8 @@ async def begin(
         if not canaries:
             typer.echo("nothing differs from what is served")
             return True
+        if pools and not await applied(await history.push(broker, workspace, pools, author, topic=topic)):
+            return False
         by_key = {PREFIX + id: canary for id, canary in canaries.items()}
         await history.record_canaries(broker, workspace, present, by_key, topic=topic)
         records = {key: canary.encode() for key, canary in by_key.items()}
@@ -86,7 +90,8 @@ def _proposed(
         )
     canaries: dict[str, Canary] = {}
     unchanged: list[str] = []
-    for key, text in sorted(wanted.items()):
+    pools = {key: text for key, text in wanted.items() if key.startswith(POOL)}
+    for key, text in sorted(wanted.items() - pools.items()):
         id = key.removeprefix(PREFIX)
         if key == SYSTEM_KEY:
             if present.get(key) == text.encode():
@@ -103,7 +108,7 @@ def _proposed(
                 found=id,
                 expected="the id of a prompt to compare with; push a new prompt without --canary",
             )
-        changed = PromptSet.build({**present, key: text}, served)
+        changed = PromptSet.build({**present, **pools, key: text}, served)
         if (error := changed.refused.get(key)) is not None:
             raise error
         if changed.prompts[id].version == served.prompts[id].version:

@@ -38,7 +38,8 @@ def compiled(paths: Sequence[Path]) -> Mapping[str, str]:
     if not read.entries:
         where = ", ".join(map(str, paths))
         raise ConfigError("there are no prompts", where=where, found="only schemas", expected="prompts")
-    raise_first(try_examples(read.build(), read.examples))
+    prompts = read.build()
+    raise_first(try_examples(prompts, read.examples))
     return read.entries
 
 

@@ -53,7 +53,7 @@ async def rules_of(answer: Answer, view: BrokerView, workspace: str, given: Rule
         entry = known.find(key, answer.version).entry
     except ConfigError:
         return None
-    prompt = PromptSet.build({key: entry}).prompts.get(answer.prompt)
+    prompt = PromptSet.build({key: entry}, pools=False).prompts.get(answer.prompt)
     if prompt is None:
         return None
     source = here.places.get(key) if state(here.entries.get(key)) == state(entry) else None

@@ -165,7 +165,7 @@ _FORMATS = frozenset(
         *("uri-reference", "uri-template", "uuid"),
     )
 )
-_OF_SOURCES = ("x-from", "x-grounding")  # our own keywords
+_OF_SOURCES = ("x-from", "x-grounding", "x-quote", "x-supported")  # our own keywords
 _KEYWORDS = frozenset(
     (
         *BY_NAME,
@@ -222,7 +222,7 @@ def check_types(types: object, path: str) -> None:
 
 
 def of_sources(metadata: Mapping[Any, Any]) -> dict[str, Any]:
-    """The metadata of a field named `x-from`, `x-grounding`, or a misspelling, which the schema rejects."""
+    """The metadata of a field named as one of our keywords, or a misspelling, which the schema rejects."""
     return {
         name: value
         for name, value in metadata.items()

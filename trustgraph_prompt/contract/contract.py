@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
@@ -17,12 +17,13 @@ from trustgraph_prompt.contract.canonical_schema import JsonSchema, digest, show
 from trustgraph_prompt.contract.compile_schema import Schema, plain_schema
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Sources
-from trustgraph_prompt.contract.grounding import SEARCHING, Echoes, Grounded, Terms
+from trustgraph_prompt.contract.grounding import SEARCHING, Echoes, Grounded, NearestEchoes, Terms
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
 from trustgraph_prompt.contract.invariants import Invariant, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import MAX_CALL, Limits, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.contract.roles import Role, take_roles
 from trustgraph_prompt.contract.schema_versions import (
     Version,
     Versions,
@@ -31,6 +32,7 @@ from trustgraph_prompt.contract.schema_versions import (
     parse_versions,
 )
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid, excerpt
+from trustgraph_prompt.json_text.encoding import canonical
 
 if TYPE_CHECKING:
     from trustgraph_prompt.contract.types import Build
@@ -71,7 +73,9 @@ class Contract:
     `schema` describes one object of a jsonl answer, the value of a json answer, or one element of that value
     if it is a list (`many`); None accepts everything. `discriminator` is the property whose `const` or `enum`
     picks the branch of a `oneOf` or `anyOf`, if there is one. `sources` are the keys whose values must occur
-    in terms of the question (`x-from`); they are removed from `schema`.
+    in terms of the question (`x-from`, `x-quote`); they are removed from `schema`. `roles` are the keys that
+    make a statement (`x-supported`, or those of `with_roles`). `offered` are the values to which a server
+    holds the keys of an object; another value is no error.
     """
 
     format: Format
@@ -88,6 +92,8 @@ class Contract:
     limits: Limits = field(default=Limits(), compare=False)
     discriminator: str | None = field(default=None, compare=False)
     sources: Sources | None = field(default=None, compare=False, repr=False)
+    offered: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False, repr=False)
+    roles: tuple[Role, ...] = field(default=(), compare=False, repr=False)
     _judge: Judge | Versions = field(default=Judge(), repr=False, compare=False)
     _build: Build | None = field(default=None, repr=False, compare=False)
     _meter: StepMeter | None = field(default=None, repr=False, compare=False)
@@ -133,7 +139,8 @@ class Contract:
         if format == "text":
             _check_nothing_for_text(schema, versions, written)
         plain, unversioned, by_version = _schemas(schema, versions)
-        sources = Sources.take(dict([(None, unversioned), *by_version.items()]))
+        versioned = dict([(None, unversioned), *by_version.items()])
+        sources, roles = Sources.take(versioned), take_roles(versioned)
         judge_of = partial(Judge.of, coerce=bool(coerce), rules=compiled, depth=limits.depth)
         if by_version:
             judge: Judge | Versions = Versions.of(by_version, unversioned, extra, judge_of)
@@ -154,6 +161,7 @@ class Contract:
             limits=limits,
             discriminator=discriminator_of(branches),
             sources=sources,
+            roles=roles,
             _judge=judge,
         )
         return replace(contract, fingerprint=contract._hash(unversioned))
@@ -262,17 +270,36 @@ class Contract:
         """
         return replace(self, _meter=self._new_meter())
 
-    def with_terms(self, terms: Mapping[str, object] | None, echoes: Echoes | None = None) -> Contract:
+    def with_roles(self, roles: Iterable[Role]) -> Contract:
+        """Return the contract that also checks what an object says by these roles.
+
+        It is this contract where nothing new is checked: without a quote and without roles of its own, so
+        that prompts which say nothing about quotes keep their versions.
+        """
+        every = tuple(dict.fromkeys((*self.roles, *roles)))
+        if every == self.roles or not (self.quote_keys or self.roles):
+            return self
+        decides = json.dumps([self.fingerprint, every])
+        return replace(self, roles=every, fingerprint=hashlib.sha256(decides.encode()).hexdigest())
+
+    def with_terms(
+        self,
+        terms: Mapping[str, object] | None,
+        echoes: Echoes | None = None,
+        nearest: NearestEchoes | None = None,
+    ) -> Contract:
         """Return the contract for the answer to a question with these terms.
 
         It also rejects values that do not occur in their sources, and echoes of examples, but searches only
-        for values that meet the schema. Words of the terms are not taken for LaTeX commands. It is the same
-        contract without terms, for a text, and if it has these terms.
+        for values that meet the schema. Quotes are replaced by the words of the text before. Words of the
+        terms are not taken for LaTeX commands. It is the same contract without terms, for a text, and if it
+        has these terms.
         """
-        if terms is None or self.format == "text" or (echoes is None and terms is self.terms):
+        without = echoes is None and nearest is None
+        if terms is None or self.format == "text" or (without and terms is self.terms):
             return self
         plain = self.without_terms
-        return replace(plain, _terms=Terms(terms, self.sources, echoes), _plain=plain)
+        return replace(plain, _terms=Terms(terms, self.sources, echoes, nearest, self.roles), _plain=plain)
 
     @property
     def without_terms(self) -> Contract:
@@ -283,6 +310,11 @@ class Contract:
     def terms(self) -> Mapping[str, object] | None:
         """The terms of the question, as given to `with_terms`."""
         return None if self._terms is None else self._terms.given
+
+    @property
+    def asks_terms(self) -> bool:
+        """Whether an answer is judged by the terms of its question, if they are given."""
+        return self.sources is not None or bool(self.roles)
 
     @property
     def searches(self) -> bool:
@@ -337,6 +369,7 @@ class Contract:
         `characters` is the length of its text if known, which saves counting the steps.
         """
         meter = self._meter or self._new_meter()
+        value = self._quoted(value, self._meter)
         if not self._is_list:
             if not self._is_paid(value, characters):
                 return value, False
@@ -373,6 +406,10 @@ class Contract:
         if each > MAX_CALL or judge.widest * characters > trial.left:
             return None
         trial.spend(judge.widest * characters)
+        if self._terms is not None and self.quote_keys:
+            values = [self._quoted(value, trial) for value in values]
+            if trial.is_spent:
+                return None
         if judge.is_plain:
             if not judge.accepts_plainly(values, MAX_CALL // max(each, 1)):
                 return None
@@ -404,8 +441,9 @@ class Contract:
         meter = self._meter or self._new_meter()
         if self._is_list and not isinstance(value, list):
             return (Issue(Reason.WRONG_CONTAINER, f"expected an array of values, found {show(value)}"),)
-        items = value if self._is_list and isinstance(value, list) else None
+        value = self._quoted(value, meter)
         try:
+            items = value if self._is_list and isinstance(value, list) else None
             for item in [value] if items is None else items:
                 meter.spend(self._judge.cost(item, characters))
             if items is None:
@@ -450,6 +488,23 @@ class Contract:
         """Where the values of these objects occur in the terms of the question; None without `sources`."""
         return None if self._terms is None else self._terms.grounding(values)
 
+    @property
+    def quote_keys(self) -> tuple[str, ...]:
+        """The keys of an object that are quotes (`x-quote`): its evidence, and no part of what it says."""
+        return () if self.sources is None else tuple(self.sources.quotes)
+
+    def without_quotes(self, value: Any) -> Any:
+        """An object, or the objects of a list, without their quotes; the same value if it has none."""
+        return value if self.sources is None else self.sources.without_quotes(value)
+
+    @property
+    def identity(self) -> Callable[[Any], bytes]:
+        """A function that gives the canonical bytes of an object without its quotes.
+
+        They are the same for objects that say the same.
+        """
+        return (lambda value: canonical(self.without_quotes(value))) if self.quote_keys else canonical
+
     def names(self) -> frozenset[str]:
         """The names of all properties that the schemas declare at any level."""
         return self._judge.names
@@ -476,6 +531,17 @@ class Contract:
         except TooCostly:
             return False
         return True
+
+    def _quoted(self, value: Any, meter: StepMeter | None) -> Any:
+        """The value, or its elements, with the quotes in the words of the text, if the steps suffice."""
+        if self._terms is None or not self.quote_keys:
+            return value
+        try:
+            if self._is_list and isinstance(value, list):
+                return _same_if_unchanged([self._terms.quoted(item, meter) for item in value], value)
+            return self._terms.quoted(value, meter)
+        except TooCostly:  # and the judge, which counts them with the same meter, accepts nothing
+            return value
 
     def _is_true(self, value: Any) -> bool:
         """Whether the terms have nothing against a value that meets the schema."""
@@ -514,6 +580,7 @@ class Contract:
             },
             "limits": asdict(self.limits),
             **({} if self.sources is None else {"sources": self.sources.said}),
+            **({"roles": self.roles} if self.roles else {}),
         }
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""The keys of a schema whose values must occur in the terms of the question: `x-from`, `x-grounding`."""
+"""The keys of a schema whose values must occur in the terms: `x-from`, `x-grounding`, `x-quote`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from trustgraph_prompt.errors import ContractError
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.json_text.values import is_one_of, type_of
 
-FROM, GROUNDING = "x-from", "x-grounding"
-"""Our keywords: the terms in which a value must occur, and what to do if it does not."""
+FROM, GROUNDING, QUOTE = "x-from", "x-grounding", "x-quote"
+"""Our keywords: the terms in which a value must occur, what to do if it does not, and the terms that a value
+is copied from, as the evidence of its object."""
 
 Policy = Literal["refuse", "strict", "mark"]
 """How a value that does not occur there is handled.
@@ -26,6 +27,7 @@ refuse: rejected if none of its words occurs. strict: rejected unless all of it 
 marked.
 """
 
+_KEYWORDS = frozenset((FROM, GROUNDING, QUOTE))
 _CHOICES = ("anyOf", "oneOf")
 _LOOKED_INTO = "properties, additionalProperties, items, prefixItems, allOf, anyOf or oneOf"
 _DEFINITIONS = frozenset(("$defs", "definitions"))
@@ -36,12 +38,12 @@ _NUMBERS = frozenset(("integer", "number"))
 class Source(NamedTuple):
     """The terms of which one must hold a value, and the policy for a value that none of them holds.
 
-    `keyword` is the JSON Pointer of the source in the contract, as in `Issue`. A value that `may_be_null` can
-    be left out without its object.
+    A "quote" must be copied from a term. `keyword` is the JSON Pointer of the source in the contract, as in
+    `Issue`. A value that `may_be_null` can be left out without its object.
     """
 
     terms: tuple[str, ...]
-    policy: Policy
+    policy: Policy | Literal["quote"]
     keyword: str
     may_be_null: bool = False
 
@@ -91,11 +93,20 @@ class _Subschema:
 
 
 class Sources:
-    """The sources in a schema, or in the schemas of several versions; `said` lists them for a hash."""
+    """The sources in a schema, or in the schemas of several versions; `said` lists them for a hash.
 
-    def __init__(self, roots: Mapping[Version | None, _Subschema], said: list[list[Any]]) -> None:
+    `quotes` are the sources of the quotes of an object, by key.
+    """
+
+    def __init__(
+        self,
+        roots: Mapping[Version | None, _Subschema],
+        said: list[list[Any]],
+        quotes: Mapping[str, Source],
+    ) -> None:
         self._roots = roots
         self.said = said
+        self.quotes = quotes
         self.terms = frozenset(term for _, source in said for term in source[0])
 
     @classmethod
@@ -107,18 +118,22 @@ class Sources:
         invalid source, or one at a place where values are not checked.
         """
         texts = map(json.dumps, schemas.values())
-        if not any(f'"{keyword}"' in text for text in texts for keyword in (FROM, GROUNDING)):
+        if not any(f'"{keyword}"' in text for text in texts for keyword in _KEYWORDS):
             return None
         objects = {version: schema for version, schema in schemas.items() if isinstance(schema, dict)}
         parts = [
             ((*(() if version is None else ("versions", str(version))), *path), part)
             for version, schema in objects.items()
             for path, part in References(schema).subschemas()
-            if FROM in part or GROUNDING in part
+            if not _KEYWORDS.isdisjoint(part)
         ]
         builder, said = _Builder(), []
+        quotes = _Quotes(objects.values() if any(QUOTE in part for _, part in parts) else ())
         marked = {version: builder.of(schema, References(schema)) for version, schema in objects.items()}
         for path, part in parts:
+            if QUOTE in part:
+                said.append([pointer(path), [list(quotes.take(part, path).terms), "quote"]])
+                continue
             source, node = _source(part, path), builder.nodes.get(id(part))
             if node is None and _DEFINITIONS.isdisjoint(path):
                 _refuse(f"`{FROM}` has no effect here", (*path, FROM), part[FROM], f"below {_LOOKED_INTO}")
@@ -127,23 +142,84 @@ class Sources:
                 said.append([pointer(path), [list(source.terms), source.policy]])
         for _, part in parts:
             assert isinstance(part, dict)
-            part.pop(FROM, None)
-            part.pop(GROUNDING, None)
+            for keyword in _KEYWORDS:
+                part.pop(keyword, None)
         builder.find_useful()
-        return cls({**dict.fromkeys(schemas, _ANYTHING), **marked}, sorted(said)) if said else None
+        roots = {**dict.fromkeys(schemas, _ANYTHING), **marked}
+        return cls(roots, sorted(said), quotes.found) if said else None
+
+    def without_quotes(self, value: Any) -> Any:
+        """An object, or the objects of a list, without their quotes; the same value if it has none."""
+        if self.quotes and isinstance(value, list):
+            return [self.without_quotes(item) for item in value]
+        if not isinstance(value, dict) or value.keys().isdisjoint(self.quotes):
+            return value
+        return {name: part for name, part in value.items() if name not in self.quotes}
 
     def values(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
-        """Yield path, source and text of all strings and numbers with a source, also those in lists."""
+        """Yield path, source and text of all strings and numbers with a source, also those in lists.
+
+        Quotes come first.
+        """
+        yield from self.quotes_of(value)
         seen: set[Path] = set()
         for path, source, text in _found([self._root_of(value)], value, ()):
             if path not in seen:
                 seen.add(path)
                 yield path, source, text
 
+    def quotes_of(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
+        """Yield path, source and text of the quotes of an object."""
+        for name, source in self.quotes.items() if isinstance(value, dict) else ():
+            if isinstance(quote := value.get(name), str):
+                yield (name,), source, quote
+
     def _root_of(self, value: Any) -> _Subschema:
         named = Version.parse(value[PROPERTY]) if isinstance(value, dict) and PROPERTY in value else None
         versions = (version for version in self._roots if version is not None)
         return self._roots[nearest(named, versions) if named and len(self._roots) > 1 else None]
+
+
+class _Quotes:
+    """Takes the quotes of schemas: they may only be keys of the objects that the schemas describe.
+
+    A key is the same quote in all branches and versions that declare it, so that its name alone says so.
+    """
+
+    def __init__(self, schemas: Iterable[Mapping[str, Any]]) -> None:
+        self.found: dict[str, Source] = {}
+        self._names: dict[int, str] = {}  # by `id()` of the subschema of a key, or of a branch of it
+        self._others: set[str] = set()
+        for name, parts in chain.from_iterable(map(own_keys, schemas)):
+            self._names |= {id(each): name for each in parts}
+            if not any(QUOTE in each for each in parts):
+                self._others.add(name)
+
+    def take(self, part: Mapping[str, Any], path: Path) -> Source:
+        """The source of a quote. Raises `ContractError` if there cannot be a quote."""
+        place, name = (*path, QUOTE), self._names.get(id(part))
+        if name is None:
+            expected = "a key of the object, or of a branch of its oneOf or anyOf"
+            _refuse(f"`{QUOTE}` has no effect here", place, part[QUOTE], expected)
+        if beside := part.keys() & {FROM, GROUNDING}:
+            _refuse(f"`{QUOTE}` says already where it is from", place, sorted(beside), f"only `{QUOTE}`")
+        if not {"string"} <= (types := _types(part)) <= {"string", "null"}:
+            found = part.get("type", "no type")
+            _refuse(f"`{QUOTE}` applies to strings only", place, found, f"`{QUOTE}` beside the type string")
+        source = Source(_terms(part, QUOTE, path), "quote", _keyword(path, QUOTE), "null" in types)
+        if name in self._others or self.found.setdefault(name, source).terms != source.terms:
+            problem = f"`{name}` is something else in another branch or version"
+            _refuse(problem, place, part[QUOTE], f"the same `{QUOTE}` wherever the key is declared")
+        return source
+
+
+def own_keys(schema: Mapping[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """The keys of the objects that a schema or a branch of it describes, with their subschemas."""
+    references = References(schema)
+    top = references.followed(schema) or {}
+    for kind in (top, *filter(None, map(references.followed, _branches(top)))):
+        for name, part in _pairs(kind.get("properties")):
+            yield name, [each for each in (part, *_branches(part)) if isinstance(each, dict)]
 
 
 class _Builder:
@@ -251,31 +327,51 @@ def _texts(source: Source, value: Any, path: Path) -> Iterator[tuple[Path, Sourc
 
 def _source(schema: Mapping[str, Any], path: Path) -> Source:
     """The source that a subschema has. Raises `ContractError` for one that cannot mean anything."""
-    names, policy = schema.get(FROM), schema.get(GROUNDING, "refuse")
+    policy = schema.get(GROUNDING, "refuse")
     if FROM not in schema:
         _refuse(f"`{GROUNDING}` without `{FROM}` has no effect", (*path, GROUNDING), None, FROM)
     types = schema.get("type", "string")
     if _HOLDERS.isdisjoint([types] if isinstance(types, str) else types):
         expected = f"`{FROM}` beside a type of {', '.join(sorted(_HOLDERS))}"
         _refuse(f"`{FROM}` applies to strings and numbers only", (*path, FROM), types, expected)
-    terms = [names] if isinstance(names, str) else _list(names)
-    if not terms or not all(isinstance(term, str) and term for term in terms):
-        _refuse(f"`{FROM}` names no term", (*path, FROM), names, "the name of a term, or a list of names")
+    terms = _terms(schema, FROM, path)
     if policy not in get_args(Policy):
         _refuse(f"unknown `{GROUNDING}`", (*path, GROUNDING), policy, "refuse, strict or mark")
-    within = path if path[:1] == ("versions",) else ("schema", *path)
-    return Source(tuple(dict.fromkeys(terms)), policy, pointer((*within, FROM)), _may_be_null(schema))
+    return Source(terms, policy, _keyword(path, FROM), "null" in _types(schema))
+
+
+def _terms(schema: Mapping[str, Any], keyword: str, path: Path) -> tuple[str, ...]:
+    """The terms that a keyword names. Raises `ContractError` if it names none."""
+    names = schema[keyword]
+    terms = [names] if isinstance(names, str) else _list(names)
+    if not terms or not all(isinstance(term, str) and term for term in terms):
+        expected = "the name of a term, or a list of names"
+        _refuse(f"`{keyword}` names no term", (*path, keyword), names, expected)
+    return tuple(dict.fromkeys(terms))
+
+
+def _keyword(path: Path, keyword: str) -> str:
+    """The JSON Pointer of a keyword in the contract."""
+    return pointer((*(path if path[:1] == ("versions",) else ("schema", *path)), keyword))
 
 
 def _refuse(message: str, path: Path, found: object, expected: str) -> NoReturn:
     raise ContractError(message, path=pointer(path), found=found, expected=expected)
 
 
-def _may_be_null(schema: Any) -> bool:
+def _branches(schema: Any) -> list[Any]:
     if not isinstance(schema, dict):
-        return False
-    types, branches = schema.get("type"), (*_list(schema.get("anyOf")), *_list(schema.get("oneOf")))
-    return "null" in ([types] if isinstance(types, str) else _list(types)) or any(map(_may_be_null, branches))
+        return []
+    return [*_list(schema.get("anyOf")), *_list(schema.get("oneOf"))]
+
+
+def _types(schema: Any) -> set[str]:
+    """The types that a subschema or its branches name."""
+    if not isinstance(schema, dict):
+        return set()
+    types = schema.get("type")
+    own = [types] if isinstance(types, str) else filter(lambda each: isinstance(each, str), _list(types))
+    return set(own).union(*map(_types, _branches(schema)))
 
 
 def _has_type(value: Any, types: Any) -> bool:

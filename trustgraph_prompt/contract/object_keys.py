@@ -65,6 +65,16 @@ def not_looked_up(contract: Contract, keys: Iterable[str] | None = None) -> list
     return [key for key in keys if not any(f"{pointer(('properties', key))}/" in path for path in sourced)]
 
 
+def late_quotes(contract: Contract) -> list[str]:
+    """The quotes that come after another text, for which the model then finds words that fit."""
+    late: dict[str, None] = {}
+    for kind in kinds_of(contract) if contract.quote_keys else ():
+        texts = [key for key in kind.properties if kind.is_free_text(key)]
+        first = next((place for place, key in enumerate(texts) if key not in contract.quote_keys), len(texts))
+        late |= dict.fromkeys(key for key in texts[first:] if key in contract.quote_keys)
+    return list(late)
+
+
 def check_key(
     key: str, needed: str | None, kinds: Sequence[ObjectKind], path: Sequence[str], *, in_list: bool = False
 ) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple, Protocol
 
 from trustgraph_prompt.contract.contract import Contract
-from trustgraph_prompt.contract.grounded_keys import FROM, GROUNDING
+from trustgraph_prompt.contract.grounded_keys import FROM, GROUNDING, QUOTE
 from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.pointer import follow, pointer, steps
@@ -102,8 +102,8 @@ def _sources(place: str, contract: Contract) -> dict[str, Any]:
     """The keywords of grounding at a place, which the contract has removed from its schema."""
     for path, (terms, policy) in contract.sources.said if contract.sources else ():
         if place in (path, f"/schema{path}"):
-            given = {FROM: terms[0] if len(terms) == 1 else terms}
-            return given if policy == "refuse" else {**given, GROUNDING: policy}
+            given = {QUOTE if policy == "quote" else FROM: terms[0] if len(terms) == 1 else terms}
+            return {**given, GROUNDING: policy} if policy in ("strict", "mark") else given
     return {}
 
 

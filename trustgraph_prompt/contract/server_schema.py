@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from trustgraph_prompt.contract.canonical_schema import JsonSchema
 from trustgraph_prompt.contract.contract import Contract
 from trustgraph_prompt.contract.references import References
 
@@ -19,9 +20,9 @@ def server_schema(contract: Contract, *, items: bool = False) -> Mapping[str, An
     afterwards: they either leave an answer that meets the schema as it is, or reject it.
 
     With `items`, a jsonl answer is wrapped, too; None if its objects have a key `items` themselves, which
-    would be ambiguous.
+    would be ambiguous. The values that the contract offers become an `enum`.
     """
-    schema = contract.schema
+    schema = _held(contract)
     if items and contract.format == "jsonl" and isinstance(schema, dict) and not contract.versions:
         return None if contract.declares("items") else _wrapped(schema)
     if contract.format != "json" or contract.versions or not isinstance(schema, dict):
@@ -29,6 +30,20 @@ def server_schema(contract: Contract, *, items: bool = False) -> Mapping[str, An
     if schema.get("type") != "object":
         return None
     return _wrapped(schema) if contract.many else schema
+
+
+def _held(contract: Contract) -> JsonSchema | None:
+    """The schema, with an `enum` for each key whose values the contract offers, and no further keys."""
+    schema = contract.schema
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not contract.offered or not isinstance(schema, dict) or not isinstance(properties, dict):
+        return schema
+    enums = {
+        key: {**properties[key], "enum": [*values]}
+        for key, values in contract.offered.items()
+        if isinstance(properties.get(key), dict)
+    }
+    return {"additionalProperties": False, **schema, "properties": {**properties, **enums}}
 
 
 def _wrapped(schema: dict[str, Any]) -> Mapping[str, Any] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, cast, get_args
@@ -18,9 +18,15 @@ import orjson
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import ConfigError, ContractError, Issue, PromptError, Reason, RenderError
-from trustgraph_prompt.prompts import PromptDefinition, Template, answer_format
+from trustgraph_prompt.graph.ontology import TERMS
+from trustgraph_prompt.graph.ontology_answer import AnswerReading
+from trustgraph_prompt.graph.ontology_question import question_terms
+from trustgraph_prompt.prompts import PromptDefinition, Template, Turn, answer_format
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template
+from trustgraph_prompt.prompts.pool import POOL, Pools
+from trustgraph_prompt.prompts.shown_examples import in_text, written
 from trustgraph_prompt.prompts.template import Dialect
+from trustgraph_prompt.prompts.within_ontology import ontology_in
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 from trustgraph_prompt.reader.stream_reader import reading_effort
 
@@ -50,6 +56,7 @@ class Prompt:
     dialect: Dialect = "ibis"
     system: Template | None = None
     answer_format: AnswerFormat = "none"
+    examples: Callable[[Mapping[str, Any]], Sequence[Turn]] = lambda terms: ()
 
     @cached_property
     def compiled(self) -> Template:
@@ -81,13 +88,14 @@ class PromptManager:
         self.system_template = SYSTEM
 
     def load_config(self, config: Mapping[str, str]) -> None:
-        """Load a configuration: `system` and `template.<id>`, each JSON text.
+        """Load a configuration: `system`, `template.<id>` and `pool.<sha256>`, each JSON text.
 
         Raises `RuntimeError` for an invalid entry, and changes nothing then.
         """
         system = _system(config.get("system", ""))
+        pools = Pools({key: text.encode() for key, text in config.items() if key.startswith(POOL)})
         prompts = {
-            (id := key.removeprefix("template.")): _compiled_entry(id, text)
+            (id := key.removeprefix("template.")): _compiled_entry(id, text, pools)
             for key, text in config.items()
             if key.startswith("template.")
         }
@@ -109,8 +117,12 @@ class PromptManager:
         a warning.
         """
         prompt = self._prompt(id)
-        terms = self._terms(prompt, input)
-        contract = prompt.contract.with_terms(terms)
+        terms, contract = self._terms(prompt, input), prompt.contract
+        reading = None if TERMS.isdisjoint(terms) else await beside(_reading, id, contract, terms)
+        if reading is not None:
+            input = {**input, **question_terms(reading.vocabulary)}
+            contract = contract.checked(reading.check)
+        contract = contract.with_terms(terms)
         system = self._rendered(id, prompt, prompt.system or self.system_template, input)
         answer = await llm(system=system, prompt=self._question(id, prompt, input))
         if answer is None:
@@ -124,7 +136,10 @@ class PromptManager:
                 work: Callable[[], Any] = partial(self._value, id, answer, contract, terms)
             case "jsonl":
                 work = partial(self._objects, answer, contract, terms)
-        return await beside(work, steps=reading_effort(len(answer), contract))
+        value = await beside(work, steps=reading_effort(len(answer), contract))
+        if reading is None:
+            return value
+        return (await beside(reading.read, Outcome(value, Reason.SUCCESS, contract))).value
 
     def parse_json(self, text: str) -> Any:
         """Find the JSON value in an answer. Raises `json.JSONDecodeError`, as TrustGraph's does."""
@@ -183,9 +198,9 @@ class PromptManager:
 
     def _question(self, id: str, prompt: Prompt, input: Mapping[str, Any]) -> str:
         text = self._rendered(id, prompt, prompt.compiled, input)
-        if prompt.answer_format != "append" or answer_format.TERM in prompt.compiled.needs.named:
-            return text
-        return answer_format.append(text, prompt.contract.instructions())
+        if prompt.answer_format == "append" and answer_format.TERM not in prompt.compiled.needs.named:
+            text = answer_format.append(text, prompt.contract.instructions())
+        return in_text(text, written(prompt.examples(input), prompt.contract))
 
     def _terms(self, prompt: Prompt, input: Mapping[str, Any]) -> dict[str, Any]:
         return {**self.terms, **(prompt.terms or {}), **input}
@@ -202,6 +217,12 @@ class PromptManager:
             raise RuntimeError(f"Error in template: {id}: {error}") from error
 
 
+def _reading(id: str, contract: Contract, terms: Mapping[str, object]) -> AnswerReading | None:
+    """What reads the answer in the terms of the ontology that the terms have."""
+    ontology = ontology_in(terms, contract, id)
+    return None if ontology is None else AnswerReading(ontology.vocabulary, str(terms.get("text", "")))
+
+
 def _system(text: str) -> Template:
     """The system message; as in TrustGraph, the default for one that is not JSON."""
     try:
@@ -214,7 +235,7 @@ def _system(text: str) -> Template:
         raise RuntimeError(f"Error in template: {error}") from error
 
 
-def _compiled_entry(id: str, text: str) -> Prompt:
+def _compiled_entry(id: str, text: str, pools: Pools) -> Prompt:
     try:
         entry = orjson.loads(text)
         if not isinstance(entry, dict) or not isinstance(entry.get("prompt"), str):
@@ -234,6 +255,10 @@ def _compiled_entry(id: str, text: str) -> Prompt:
             prompt.terms = dict(definition.terms)
             prompt.system = definition.system if definition.own_system else None
             prompt.answer_format = definition.answer_format
+            if definition.examples_as == "text":  # the model receives one text
+                if definition.pool_clause:
+                    definition = definition.with_pool(pools.get(definition.pool_clause, f"template.{id}"))
+                prompt.examples = definition.chooser.examples
         elif entry.get("answer-format") == "append":
             prompt.answer_format = "append"
         _ = prompt.compiled

@@ -1,4 +1,4 @@
-"""Gold files: JSON Lines of terms and of the objects that should come, and the questions about them."""
+"""The questions that gold files ask, and whether a prompt can give what the files expect."""
 
 from __future__ import annotations
 
@@ -6,87 +6,29 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 from trustgraph_prompt import wire
-from trustgraph_prompt.config_files import MAX_ERRORS, read_json_lines
+from trustgraph_prompt.config_files import MAX_ERRORS
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.object_keys import ObjectKind, kinds_of
 from trustgraph_prompt.errors import ConfigError, Issue, Reason, raise_first, suggestion
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.prompts.gold_file import GoldText, texts_for
 from trustgraph_prompt.prompts.match_clause import MatchClause
-
-MAX_OBJECTS: Final = 2_000
-"""Objects of one line: matching takes memory for each pair of an expected and a found one."""
 
 FEWEST: Final = 6
 """Texts below which no difference is called real: all of fewer change in the same direction by chance more
 often than one time in twenty."""
 
-LINE: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "required": ["terms", "objects"],
-    "additionalProperties": False,
-    "properties": {
-        "note": {"type": "string", "description": "for readers of the file"},
-        "name": {"type": "string", "description": "what the text is, for people"},
-        "prompt": {"type": "string", "description": "the id of the only prompt that the line is for"},
-        "terms": {"type": "object", "description": "the terms of the prompt, such as its text"},
-        "objects": {
-            "type": "array",
-            "maxItems": MAX_OBJECTS,
-            "description": "the objects that should come, [] if none should",
-        },
-    },
-}
-"""The format of a line."""
-
 _NEVER_ACCEPTED: Final = frozenset(
     {
         *(Reason.SCHEMA_EXTRA_FIELD, Reason.SCHEMA_TYPE_ERROR, Reason.SCHEMA_VALUE_ERROR),
-        *(Reason.UNGROUNDED, Reason.UNSUPPORTED_VERSION),
+        *(Reason.UNGROUNDED, Reason.UNSUPPORTED, Reason.REPEATS_RELATION, Reason.UNSUPPORTED_VERSION),
     }
 )
 """What rules out that an object ever comes. One that lacks keys may be complete enough to be matched."""
-
-
-@dataclass(frozen=True, slots=True)
-class GoldText:
-    """A line of a gold file: the terms of a question, and the objects that should come.
-
-    `prompt` is the only prompt that it is for, None for any. `where` is file and line, `name` is for people.
-    """
-
-    where: str
-    name: str
-    terms: Mapping[str, Any] = field(repr=False)
-    objects: tuple[Any, ...] = field(repr=False)
-    prompt: str | None = None
-
-
-def read(path: Path) -> list[GoldText]:
-    """Read a gold file. Raises `ConfigError` with file, line and key."""
-    lines = read_json_lines(path, LINE)
-    if not lines:
-        expected = 'lines such as {"terms": {"text": "…"}, "objects": []}'
-        raise ConfigError("there are no texts", where=str(path), found="nothing", expected=expected)
-    return [
-        GoldText(
-            where,
-            line.get("name", f"line {where.rpartition(':')[2]}"),
-            line["terms"],
-            tuple(line["objects"]),
-            line.get("prompt"),
-        )
-        for where, line in lines
-    ]
-
-
-def texts_for(prompt: PromptDefinition, texts: Sequence[GoldText]) -> list[GoldText]:
-    """The texts that are for a prompt, also by one of its aliases."""
-    return [text for text in texts if text.prompt in (None, prompt.id, *prompt.aliases)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +57,20 @@ def questions(
     *,
     model: str,
     terms: Mapping[str, object],
+    ontology: str | None = None,
 ) -> list[GoldQuestion]:
     """Return a question for each prompt and each text that is for it.
 
-    An id covers the prompt's version, the model and the terms, so that an answer is kept for as long as none
-    of them changes. What should come is not part of it.
+    An id covers the prompt's version, the model, the terms and the fingerprint of an ontology, so that an
+    answer is kept for as long as none of them changes. Of a pool, only the texts count that are shown. What
+    should come is not part of it.
     """
+    within = [{"ontology": ontology}] if ontology else []
     found: list[GoldQuestion] = []
     for prompt in prompts:
         for text in texts_for(prompt, texts):
-            decides = (prompt.id, prompt.version, model, {**terms, **text.terms})
+            given = {**terms, **text.terms}
+            decides = (prompt.id, prompt.identity(prompt.chooser.nearest(given)), model, given, *within)
             # As in `extraction.questions`, which imports all that reads documents: `check` needs none of it.
             id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
             found.append(GoldQuestion(len(found), id, prompt.id, text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,6 +42,8 @@ def match(expected: Sequence[Any], found: Sequence[Any], clause: MatchClause) ->
     """Match as many objects as possible, and of all ways to do so the one with the most similar pairs."""
     if not (expected and found):
         return Matching((), (), (*range(len(expected)),), (*range(len(found)),))
+    if clause.ignored:
+        expected, found = ([_without(value, clause.ignored) for value in side] for side in (expected, found))
     same, similar = _compared(expected, found, clause)
     matched = _assigned(same, similar)
     alike = similar >= NEAR
@@ -62,8 +64,14 @@ def differences(expected: Any, found: Any, clause: MatchClause) -> list[str]:
     return [
         key
         for key, value in expected.items()
-        if key not in clause.keys and normalised(value) != normalised(found.get(key))
+        if key not in clause.keys.keys() | clause.ignored and normalised(value) != normalised(found.get(key))
     ]
+
+
+def _without(value: Any, keys: Collection[str]) -> Any:
+    if not isinstance(value, dict):
+        return value
+    return {key: part for key, part in value.items() if key not in keys}
 
 
 def normalised(value: Any) -> str:

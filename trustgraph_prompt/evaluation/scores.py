@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self
@@ -11,11 +11,12 @@ import numpy as np
 
 from trustgraph_prompt.cost import Price, Usage
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.evaluation.gold import FEWEST, GoldQuestion, GoldText
+from trustgraph_prompt.evaluation.gold import FEWEST, GoldQuestion
 from trustgraph_prompt.evaluation.matching import Matching, differences, match
 from trustgraph_prompt.evaluation.measures import Counts, Measure, compared, measured
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.outcome import Stage
+from trustgraph_prompt.prompts.gold_file import GoldText
 from trustgraph_prompt.prompts.match_clause import MatchClause
 from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
 
@@ -86,9 +87,17 @@ class Evaluation:
 
     @classmethod
     def of(
-        cls, version: str, model: str, clause: MatchClause, results: Sequence[Result[GoldQuestion]]
+        cls,
+        version: str,
+        model: str,
+        clause: MatchClause,
+        results: Sequence[Result[GoldQuestion]],
+        as_asked: Callable[[Any], Any] = lambda value: value,
     ) -> Self:
-        """Score the results of one prompt, in the order of the texts."""
+        """Score the results of one prompt, in the order of the texts.
+
+        `as_asked` makes of an object of an answer what the prompt asks for, with which it is compared.
+        """
         scores: list[TextScore] = []
         failed: list[tuple[GoldText, str]] = []
         for result in sorted(results, key=lambda result: result.job.position):
@@ -96,7 +105,7 @@ class Evaluation:
             if is_unanswered(result):
                 failed.append((text, result.failure or "no answer"))
                 continue
-            found = _found(result)
+            found = tuple(map(as_asked, _found(result)))
             scores.append(TextScore(text, found, match(text.objects, found, clause)))
         answers = {result.job.id: result.answer for result in results if not is_unanswered(result)}
         return cls(version, model, clause, scores, [each for each in answers.values() if each], failed)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,14 +16,17 @@ from trustgraph_prompt.ask.typed_extraction import check_arguments, extraction_p
 from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.documents import listed
 from trustgraph_prompt.documents.chunks import parse_overlap, parse_size
-from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.errors import ConfigError, Reason
 from trustgraph_prompt.extraction import questions
 from trustgraph_prompt.extraction.questions import Job, Splitting
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.extraction.run import Extraction
 from trustgraph_prompt.extraction.run_record import RunRecord
+from trustgraph_prompt.graph import ontology_files
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts.within_ontology import why_not_within
 from trustgraph_prompt.reader import Rejected
 
 T = TypeVar("T")
@@ -69,6 +73,7 @@ async def aextract_document(
     provider: Provider,
     *,
     instruction: str = "",
+    ontology: str | PathLike[str] | Sequence[str | PathLike[str]] = (),
     state: str | PathLike[str] | None = None,
     chunk_size: int | str = 2000,
     overlap: int | str = 0,
@@ -77,15 +82,18 @@ async def aextract_document(
     """Ask about each chunk of a file, or of all files in a folder; returns their outcomes in order.
 
     `wanted` is a type, a schema or a contract as for `aextract`, with its `instruction`, or a prompt that
-    needs no term but `text`. `chunk_size` and `overlap` are those of the command: characters, or tokens as in
-    "800t"; an overlap also "10%". Answers are kept in the file `state`. Another run with it only asks what
-    has no answer yet, or has changed: prompt, model or text.
+    needs no term but `text` and those of an `ontology`: a file, or several, which are merged. `chunk_size`
+    and `overlap` are those of the command: characters, or tokens as in "800t"; an overlap also "10%". Answers
+    are kept in the file `state`. Another run with it only asks what has no answer yet, or has changed:
+    prompt, model, ontology or text.
 
-    The logger `trustgraph_prompt.extraction` warns of what is skipped in a folder, or not read of a document.
+    The logger `trustgraph_prompt.extraction` warns of what is skipped in a folder, or not read of a document,
+    and of what is odd in an ontology.
 
-    The provider stays open. Raises `ConfigError` if no file can be read, or if `state` belongs to something
-    else, `ContractError` as `aextract`, and `BrokerError` if another run uses the state. Unusable answers and
-    errors of the provider are not raised: see `ChunkOutcome`.
+    The provider stays open. Raises `ConfigError` if no file can be read, if the prompt cannot keep to the
+    ontology, or if `state` belongs to something else, `ContractError` as `aextract`, and `BrokerError` if
+    another run uses the state. Unusable answers and errors of the provider are not raised: see
+    `ChunkOutcome`.
     """
     check_arguments(provider, instruction=instruction)
     if concurrency < 1:
@@ -97,7 +105,8 @@ async def aextract_document(
     if splitting.overlap.length:
         prompts = questions.showing_context(prompts, [prompt])
     model = provider.identity.model or provider.identity.place
-    jobs, skipped = await asyncio.to_thread(_jobs, path, prompts.get(prompt.id), model, splitting)
+    index = await asyncio.to_thread(_index, ontology, prompt)
+    jobs, skipped = await asyncio.to_thread(_jobs, path, prompts.get(prompt.id), model, splitting, index)
     with TemporaryDirectory() as folder:
         kept = Path(state or Path(folder, "state"))
         record = await asyncio.to_thread(RunRecord, kept, "extract", "state")  # has a loop of its own
@@ -111,6 +120,7 @@ async def aextract_document(
             concurrency=concurrency,
             listen=results.append,
             owner=record.owner(kept, model=model, terms={}, **splitting.as_json()),
+            ontology=index,
         ).run()
     found = {result.job.position: result for result in results}
     return [_outcome(found.get(job.position) or Result(job), prompt.contract) for job in jobs] + skipped
@@ -141,12 +151,36 @@ def extract_document(
     )
 
 
+def _index(
+    files: str | PathLike[str] | Sequence[str | PathLike[str]], prompt: PromptDefinition
+) -> OntologyIndex | None:
+    """The ontology of some files, which the prompt keeps to; None without any."""
+    paths = [Path(file) for file in ([files] if isinstance(files, str | PathLike) else files)]
+    if not paths:
+        return None
+    ontology = ontology_files.load(paths)
+    if why := why_not_within(prompt, ontology):
+        raise ConfigError(why, where="ontology")
+    return ontology_files.index_of(ontology, partial(log.warning, "%s"))
+
+
 def _jobs(
-    path: str | PathLike[str], prompt: PromptDefinition, model: str, splitting: Splitting
+    path: str | PathLike[str],
+    prompt: PromptDefinition,
+    model: str,
+    splitting: Splitting,
+    ontology: OntologyIndex | None,
 ) -> tuple[list[Job], list[ChunkOutcome[Any]]]:
     """The questions about the chunks of files, and an outcome for each file that cannot be read."""
     files, notes = listed([str(path)])
-    jobs, unusable = questions.jobs(files, [prompt], model=model, terms={}, splitting=splitting)
+    jobs, unusable = questions.jobs(
+        files,
+        [prompt],
+        model=model,
+        terms={},
+        splitting=splitting,
+        ontology=None if ontology is None else ontology.ontology.fingerprint,
+    )
     documents = {job.document.file: job.document for job in jobs}.values()
     for note in (*notes, *(f"{each.file}: {note}" for each in documents for note in each.notes)):
         log.warning("%s", note)

@@ -17,10 +17,13 @@ from trustgraph_prompt.extraction import run
 from trustgraph_prompt.extraction.questions import Q, RunQuestion
 from trustgraph_prompt.extraction.results import Result
 from trustgraph_prompt.extraction.tokenizer import Tokenizer, bundled, choose_tokenizer
+from trustgraph_prompt.graph.ontology import TERMS as ONTOLOGY_TERMS
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.llm import Call, Provider
 from trustgraph_prompt.llm.token_estimates import estimate as estimate_text
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.prompts.example import Example
+from trustgraph_prompt.prompts.within_ontology import within
 
 SPREAD = 4.0
 """How far the answers may be from the likely length, as a factor, if all that is known are the texts: a
@@ -85,6 +88,7 @@ def estimate_run(
     *,
     state: Path,
     terms: Mapping[str, object],
+    ontology: OntologyIndex | None,
     tokenizer_file: Path | None,
     examples: Sequence[Example],
     price: Price | None,
@@ -96,7 +100,8 @@ def estimate_run(
     is unusable.
     """
     to_ask, kept = run.divided(jobs, state)
-    questions = [_planned(job, prompts, terms) for job in to_ask]
+    planned = (_planned(job, prompts, terms, ontology) for job in to_ask)
+    questions = [each for each in planned if each is not None]
     tokens_in, tokenizer = asyncio.run(_counted(questions, provider, tokenizer_file))
     known = {
         **_by_prompt((example.prompt, _example_answer(example)) for example in examples),
@@ -104,7 +109,7 @@ def estimate_run(
     }
     low, high = estimate(questions, tokens_in, known, price=price)
     bases = {job.prompt: _basis(known.get(job.prompt, ())) for job in to_ask}
-    return RunEstimate(len(to_ask), len({result.job.id for result in kept}), low, high, bases, tokenizer)
+    return RunEstimate(len(questions), len({result.job.id for result in kept}), low, high, bases, tokenizer)
 
 
 def estimate(
@@ -215,8 +220,8 @@ def _example_answer(example: Example) -> KnownAnswer | None:
 
 
 def _tokens_of(terms: Mapping[str, object]) -> int:
-    """About how many tokens the terms of a question have."""
-    return sum(estimate_text(str(value)) for value in terms.values())
+    """About how many tokens the terms of a question have, without an ontology: it makes no answer longer."""
+    return sum(estimate_text(str(value)) for name, value in terms.items() if name not in ONTOLOGY_TERMS)
 
 
 async def _counted(
@@ -251,8 +256,18 @@ async def _count_all(questions: Sequence[PlannedQuestion], tokenizer: Tokenizer)
             each.cancel()
 
 
-def _planned(question: RunQuestion, prompts: PromptSet, terms: Mapping[str, object]) -> PlannedQuestion:
+def _planned(
+    question: RunQuestion,
+    prompts: PromptSet,
+    terms: Mapping[str, object],
+    ontology: OntologyIndex | None,
+) -> PlannedQuestion | None:
+    """The question, None if the model need not be asked, as the text has no word of the ontology."""
+    prompt, terms = prompts.get(question.prompt), {**terms, **question.terms}
     try:
-        return PlannedQuestion.of(prompts.get(question.prompt), {**terms, **question.terms})
+        if ontology is None:
+            return PlannedQuestion.of(prompt, terms)
+        prompt, of_ontology = within(ontology, prompt, str(terms.get("text", "")))
+        return None if of_ontology is None else PlannedQuestion.of(prompt, {**terms, **of_ontology})
     except (RenderError, RequestError) as error:
         raise ConfigError(f"the question cannot be asked: {error}", where=question.place) from error

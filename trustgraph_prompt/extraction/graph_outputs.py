@@ -15,6 +15,9 @@ from trustgraph_prompt.graph import vocabulary as v
 from trustgraph_prompt.graph.graph_clause import example_for
 from trustgraph_prompt.graph.mapping import Graph, graph_of
 from trustgraph_prompt.graph.names import naming
+from trustgraph_prompt.graph.ontology import Ontology
+from trustgraph_prompt.graph.ontology_answer import asks_for_facts
+from trustgraph_prompt.graph.ontology_statements import ontology_graph
 from trustgraph_prompt.graph.provenance import (
     Origin,
     about,
@@ -55,13 +58,17 @@ class GraphOutputs:
         return [path for path in (self.store, self.rdf, self.neo4j, self.page) if path is not None]
 
     def check(
-        self, prompts: Sequence[PromptDefinition], used: Sequence[Path], may_replace: MayReplace
+        self,
+        prompts: Sequence[PromptDefinition],
+        ontology: Ontology | None,
+        used: Sequence[Path],
+        may_replace: MayReplace,
     ) -> None:
         """Check that there can be a graph, and that writing it replaces nothing that no run wrote.
 
         `used` are other files of the run, which must not be overwritten. Raises `ConfigError`, `StoreError`.
         """
-        if not any(prompt.graph for prompt in prompts):
+        if ontology is None and not any(prompt.graph for prompt in prompts):
             line = example_for(prompts[0].contract)
             raise ConfigError(
                 "makes no graph: give another prompt, such as extract-relationships, or add a line that says "
@@ -90,13 +97,14 @@ class GraphOutputs:
         self,
         results: Iterable[Result],
         prompts: Mapping[str, PromptDefinition],
+        ontology: Ontology | None,
         model: str,
         earlier: Mapping[str, str],
         note: Callable[[str], None],
         wrote: Callable[..., None],
         incomplete: str = "",
     ) -> list[Path]:
-        """Write the graph of the results, and return where it is now.
+        """Write the graph of the results, in the terms of the ontology if any, and return where it is now.
 
         The texts that files had `earlier`, by their hashes, leave the store. `note` is told that, and that
         another process uses the store. `wrote` gets the files as soon as they are written. `incomplete`
@@ -104,7 +112,7 @@ class GraphOutputs:
         """
         if self.store is not None:  # it keeps all facts, and the next answer may not have these
             results = [each for each in results if not each.is_asked_again]
-        statements = _statements(results, prompts, model)
+        statements = _statements(results, prompts, ontology, model)
         if self.rdf is not None and not any((self.store, self.neo4j, self.page)):
             write_rdf(quads(statements), self.rdf)  # takes a fifth of the time of the way through a store
             wrote(self.rdf)
@@ -135,17 +143,22 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _statements(
-    results: Iterable[Result], prompts: Mapping[str, PromptDefinition], model: str
+    results: Iterable[Result],
+    prompts: Mapping[str, PromptDefinition],
+    ontology: Ontology | None,
+    model: str,
 ) -> Iterator[Statement]:
     answered = [each for each in results if each.answer is not None and each.failure is None]
     documents = [each.job.document for each in answered]
     for document in {(each.sha256, each.file): each for each in documents}.values():
         yield from about_document(document)
     for result in answered:
-        yield from answer_statements(result, prompts[result.job.prompt], model)
+        yield from answer_statements(result, prompts[result.job.prompt], model, ontology)
 
 
-def answer_statements(result: Result, prompt: PromptDefinition, model: str) -> Iterator[Statement]:
+def answer_statements(
+    result: Result, prompt: PromptDefinition, model: str, ontology: Ontology | None = None
+) -> Iterator[Statement]:
     """The statements of an answer to a prompt about a chunk, with those about their origin.
 
     Labels have an origin too, so that a document can be taken out of a graph again.
@@ -165,15 +178,21 @@ def answer_statements(result: Result, prompt: PromptDefinition, model: str) -> I
         document=document,
         start=chunk.start,
     )
-    graph = Graph()
-    if prompt.graph is not None:
-        found = tuple(each.groundings for each in result.objects)
-        said = graph_of(prompt.graph, [each.value for each in result.objects], _named, found)
-        graph = Graph({**said.facts, **said.labels})
+    said = _said(result, prompt, ontology)
+    graph = Graph({**said.facts, **said.labels})
     yield from graph.facts
     yield from provenance(graph, origin)
     yield from about_passage(document, chunk.start, end)
     yield from _about_answer(answer, origin)
+
+
+def _said(result: Result, prompt: PromptDefinition, ontology: Ontology | None) -> Graph:
+    """What the objects of an answer say."""
+    objects = [each.value for each in result.objects]
+    found, quotes = tuple(each.groundings for each in result.objects), prompt.contract.quote_keys
+    if ontology is not None:
+        return ontology_graph(ontology, objects, found, quotes, derived=asks_for_facts(prompt.contract))
+    return graph_of(prompt.graph, objects, _named, found, quotes) if prompt.graph else Graph()
 
 
 def _about_answer(answer: Answer, origin: Origin) -> Iterator[Statement]:

@@ -51,8 +51,9 @@ class RunQuestion(Protocol):
 class Job:
     """One prompt to run on one chunk.
 
-    `id` is the request's: a hash of the prompt's version, the model, the terms, the chunk and its context.
-    `position` counts from 0 over all jobs of a run.
+    `id` is the request's: a hash of the prompt's version, the model, the terms, the ontology, the chunk and
+    its context. Of a pool, only the texts count that are shown. `position` counts from 0 over all jobs of a
+    run.
     """
 
     position: int
@@ -118,14 +119,17 @@ def jobs(
     model: str,
     terms: Mapping[str, object],
     splitting: Splitting,
+    ontology: str | None = None,
 ) -> tuple[list[Job], list[ConfigError]]:
     """Return a job for each prompt and chunk, in the order of the files, and the errors of unusable files.
 
-    `model` is part of the requests' ids: answers of another model do not count.
+    `model` and `ontology`, a fingerprint, are part of the requests' ids: answers of another model, or in the
+    terms of another ontology, do not count.
     """
     for prompt in prompts:
         if prompt.contract.format == "text":
             raise ConfigError("it answers with text, which contains no objects", where=prompt.id)
+    within = [{"ontology": ontology}] if ontology else []
     jobs: list[Job] = []
     unusable: list[ConfigError] = []
     with Converter() as converter:
@@ -139,7 +143,8 @@ def jobs(
                 for prompt in prompts:
                     context = [chunk.context] if chunk.context else []
                     given = wire.canonical(terms).decode()
-                    decides = (prompt.id, prompt.version, model, given, chunk.text, *context)
+                    identity = prompt.identity(prompt.chooser.nearest({**terms, "text": chunk.text}))
+                    decides = (prompt.id, identity, model, given, chunk.text, *context, *within)
                     id = hashlib.sha256(wire.canonical(decides)).hexdigest()[:32]
                     jobs.append(Job(len(jobs), id, prompt.id, document, chunk))
     return jobs, unusable

@@ -12,7 +12,7 @@ from trustgraph_prompt.broker import Message
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.contract.grounding import without_advice
 from trustgraph_prompt.errors import ProviderError, excerpt
-from trustgraph_prompt.extraction.questions import Job, Q
+from trustgraph_prompt.extraction.questions import Q
 from trustgraph_prompt.grounding import MatchKind
 from trustgraph_prompt.json_text.pointer import follow
 from trustgraph_prompt.llm.calls_in_progress import AnswerTookTooLong, RunIsEnding
@@ -178,9 +178,10 @@ def _was_ended_by(answer: Answer, *errors: type[ProviderError]) -> bool:
 class ObjectsFile:
     """Writes objects as JSON lines, in the order of the jobs whatever the order of the answers.
 
-    A line is `{"prompt", "file", "sha256", "chunk", "start", "page", "heading", "object", "grounding"}`,
-    without `page` and `heading` where the format has none, and without `grounding` if the object's values
-    need not occur in the chunk; with `bare`, it is the object only.
+    A line is `{"prompt", "file", "sha256", "chunk", "start", "page", "heading", "examples", "object",
+    "grounding", "remarks"}`, without `page` and `heading` where the format has none, without `examples` if
+    none were chosen from a pool, without `grounding` if the object's values need not occur in the chunk, and
+    without `remarks` if the object was read as it was written; with `bare`, it is the object only.
     """
 
     def __init__(self, write: Callable[[Iterable[bytes]], None], *, bare: bool = False) -> None:
@@ -203,12 +204,18 @@ class ObjectsFile:
         self._write([self._waiting.pop(position) for position in sorted(self._waiting)])
 
     def _write(self, results: Iterable[Result]) -> None:
-        self._write_lines(self._line(result.job, found) for result in results for found in result.objects)
+        self._write_lines(
+            self._line(result, found, index)
+            for result in results
+            for index, found in enumerate(result.objects)
+        )
 
-    def _line(self, job: Job, found: FoundObject) -> bytes:
+    def _line(self, result: Result, found: FoundObject, index: int) -> bytes:
+        job = result.job
         if self._bare:
             return found.text + b"\n"
         document, chunk = job.document, job.chunk
+        examples = result.answer.examples if result.answer else ()
         place = document.place(chunk.start + _first_offset(found))
         origin = wire.encode(
             {
@@ -219,10 +226,19 @@ class ObjectsFile:
                 "start": chunk.start,
                 **({} if place.page is None else {"page": place.page}),
                 **({} if place.heading is None else {"heading": place.heading}),
+                **({"examples": examples} if examples else {}),
             }
         )
         grounding = b',"grounding":' + found.grounding.encode() if found.grounding else b""
-        return origin[:-1] + b',"object":' + found.text + grounding + b"}\n"
+        remarks = _remarks(result.answer, index)
+        return origin[:-1] + b',"object":' + found.text + grounding + remarks + b"}\n"
+
+
+def _remarks(answer: Answer | None, index: int) -> bytes:
+    """The end of a line that says how an object was read, if not as it was written."""
+    of_object = [each for each in answer.remarks if each["index"] == index] if answer else []
+    remarks = [{key: part for key, part in each.items() if key != "index"} for each in of_object]
+    return b',"remarks":' + wire.encode(remarks) if remarks else b""
 
 
 def _first_offset(found: FoundObject) -> int:

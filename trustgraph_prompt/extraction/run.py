@@ -40,6 +40,7 @@ from trustgraph_prompt.extraction.state import (
     read_state,
     send,
 )
+from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.llm import Call, Delta, Provider
 from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.spending import SpendingLimitReached
@@ -79,7 +80,9 @@ def has_no_answer(result: Result[Any]) -> bool:
 
 @dataclass(eq=False)
 class Extraction(Generic[Q]):
-    """A run over some questions. `state` is the file that keeps objects, answers and `owner`.
+    """A run over some questions, in the terms of an ontology if there is one.
+
+    `state` is the file that keeps objects, answers and `owner`.
 
     It ends early after `HOPELESS` failures in a row: results for which `is_failure` is true. At a failed call
     that shows that every other call would fail as well it ends, too, and `is_hopeless` is set.
@@ -94,6 +97,7 @@ class Extraction(Generic[Q]):
     concurrency: int
     listen: Callable[[Result[Q]], None]
     owner: Mapping[str, object]
+    ontology: OntologyIndex | None = None
     is_failure: Callable[[Result[Q]], bool] = has_no_answer
     failed_in_a_row: int = field(default=0, init=False)
     is_hopeless: bool = field(default=False, init=False)
@@ -108,6 +112,7 @@ class Extraction(Generic[Q]):
             Outputs(ANSWERS, objects={"": OBJECTS}),
             workspace=WORKSPACE,
             terms=self.terms,
+            ontology=self.ontology,
             concurrency=self.concurrency,
             deliveries=1,
             budget=Budget(),  # the provider limits the time of each call

@@ -14,6 +14,7 @@ from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
 SETTINGS: Final = {
     "model": "the model",
     "terms": "--term",
+    "ontology": "--ontology",
     "chunk-size": "--chunk-size",
     "overlap": "--overlap",
 }
@@ -45,7 +46,7 @@ def why_unfit(fresh: Unfit, before: Mapping[str, Any], now: Mapping[str, Any], v
     `before` and `now` are the records of both runs, the first empty for a build without a record. `versions`
     are those of the prompts.
     """
-    changed = [key for key in SETTINGS if key in before and before[key] != now[key]]
+    changed = [key for key in SETTINGS if key in before and before[key] != now.get(key)]
     if changed:
         return "; ".join(f"{SETTINGS[key]} was {before[key] or 'none'!s:.30}" for key in changed)
     others = "" if before else ", or the model, a --term or the size of chunks"

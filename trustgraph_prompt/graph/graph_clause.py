@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.object_keys import check_key, kinds_of
+from trustgraph_prompt.contract.roles import Role
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.graph.statements import Iri
 from trustgraph_prompt.json_text.pointer import pointer
@@ -169,6 +170,15 @@ class GraphClause:
                 yield from (each.key for each in form.properties if each.entity)
             elif form.entity is not False:
                 yield form.object
+
+    @property
+    def roles(self) -> Iterator[Role]:
+        """Which keys make the statements that the forms say: relations, and definitions of entities."""
+        for form in self.forms:
+            if isinstance(form, StatementForm):
+                yield Role(form.subject, form.predicate, form.object, form.when)
+            elif form.definition is not None:
+                yield Role(form.subject, None, form.definition, form.when)
 
 
 def example_for(contract: Contract) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any, Final
 
@@ -15,6 +15,13 @@ from trustgraph_prompt.graph.vocabulary import BOOLEAN, DEFINITION, DOUBLE, INTE
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.json_text.values import is_one_of
+
+
+class Stretch(Grounding):
+    """Where a stretch of the quote of an object stands."""
+
+    __slots__ = ()
+
 
 Evidence = tuple[Grounding | None, ...]
 """Where the values that a statement is made of occur in the text: None for one that occurs nowhere."""
@@ -37,15 +44,20 @@ class Graph:
 
 
 def graph_of(
-    clause: GraphClause, objects: Iterable[Any], named: Naming, grounded: Grounded | None = None
+    clause: GraphClause,
+    objects: Iterable[Any],
+    named: Naming,
+    grounded: Grounded | None = None,
+    quotes: Collection[str] = (),
 ) -> Graph:
     """Make the graph of the objects of an answer; `grounded` says for each where its values occur.
 
-    A value that is no object, to which no form applies, or that lacks what a form needs, adds nothing.
+    `quotes` are the keys of an object with the quotes that are the evidence of all its facts. A value that is
+    no object, to which no form applies, or that lacks what a form needs, adds nothing.
     """
     graph = Graph()
     for value, found in zip(objects, grounded or repeat(_NO_VALUES), strict=False):
-        writer = _Writer(graph, named, value, found)
+        writer = _Writer(graph, named, value, found, quotes)
         for form in clause.forms if isinstance(value, dict) else ():
             if form.when and not _applies(form, value):
                 continue
@@ -68,6 +80,7 @@ class _Writer:
     named: Naming
     value: Mapping[str, Any]
     found: Mapping[str, Grounding | None]
+    quotes: Collection[str]
 
     def add_statement(self, form: StatementForm) -> None:
         parts = [self.value.get(key) for key in (form.subject, form.predicate, form.object)]
@@ -82,7 +95,7 @@ class _Writer:
             self._label(predicate, evidence),
             self._label(object, of_object) if is_entity is True else Literal(object),
         )
-        _add(self.graph.facts, statement, evidence)
+        self._add_fact(statement, evidence)
 
     def add_entity(self, form: EntityForm) -> None:
         if _is_empty(given := self.value.get(form.subject)):
@@ -95,7 +108,7 @@ class _Writer:
             of_definition = evidence_of(self.found, form.definition)
             described.insert(0, (DEFINITION, Literal(_text(definition)), of_definition))
         for predicate, term, of_value in described:
-            _add(self.graph.facts, Statement(entity, predicate, term), evidence + of_value)
+            self._add_fact(Statement(entity, predicate, term), evidence + of_value)
         if described:
             self._label(name, evidence)
             self.graph.contexts[Context(entity, name)] = None
@@ -125,6 +138,9 @@ class _Writer:
             if not _is_empty(each):
                 yield each, evidence_of(self.found, key, index) if is_list else evidence_of(self.found, key)
 
+    def _add_fact(self, statement: Statement, evidence: Evidence) -> None:
+        _add(self.graph.facts, statement, quoted(evidence, self.found, self.quotes))
+
     def _labelled(self, text: str, evidence: Evidence) -> Iri:
         """The IRI of a name or an IRI of the clause; a name gets its label."""
         return text if isinstance(text, Iri) else self._label(text, evidence)
@@ -147,6 +163,20 @@ def evidence_of(found: Mapping[str, Grounding | None], *path: str | int) -> Evid
         return ()
     key = pointer(path)
     return (found[key],) if key in found else ()
+
+
+def quoted(evidence: Evidence, found: Mapping[str, Grounding | None], quotes: Collection[str]) -> Evidence:
+    """The evidence of a fact whose object may have quotes: these are where it stands, each stretch of them.
+
+    What its values are found as still counts, but no longer where.
+    """
+    there = [where for quote in quotes if (where := found.get(pointer((quote,)))) and where.term == "text"]
+    stretches = [
+        Stretch(where.term, where.kind, where.score, (span,)) for where in there for span in where.spans
+    ]
+    if not stretches:
+        return evidence
+    return (*stretches, *(each and replace(each, spans=()) for each in evidence))
 
 
 def _is_empty(value: Any) -> bool:

@@ -6,12 +6,15 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from heapq import nlargest
+from functools import cached_property
+from heapq import nlargest, nsmallest
 from itertools import chain, product
 from math import fsum, log
 from typing import Final
 
 from trustgraph_prompt.graph.ontology import Element, Ontology
+from trustgraph_prompt.graph.ontology_answer import Vocabulary
+from trustgraph_prompt.graph.term_names import local_name
 from trustgraph_prompt.grounding.index import is_content_word
 from trustgraph_prompt.grounding.inflection import base_forms
 from trustgraph_prompt.grounding.words import words
@@ -20,12 +23,11 @@ MOST_CHOSEN: Final = 160
 """Classes and properties that are chosen for a text."""
 
 _SENTENCE_ENDS = re.compile(r"(?<=\w{3}[.!?;])\W?\s|\n\s*\n")
-_LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]*+\Z")
-_WORD_BEGINS = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 _COMMENT_WEIGHT = 0.25  # of a comment, beside a name
 _PROPERTY_WEIGHT = 0.5  # of a property, for the classes that it joins
 _FURTHER_WEIGHT = 0.7  # of each further class that a word of the text brings
 _MOST_FOUND = 500  # names and comments for a sentence
+_MOST_BROUGHT = 1000  # names and comments for a word
 _LONGEST_COMMENT = 60  # words of a comment that count
 
 
@@ -41,6 +43,12 @@ class OntologyIndex:
                 self._with[word].append(name)
         self._rarity = {word: log(1 + len(names) / len(having)) for word, having in self._with.items()}
         self._total = {name: fsum(self._rarity[word] for word in name.words) for name in names}
+        # Of a word that very many have, those bring the most of which it is the largest part.
+        self._brought = {
+            word: nsmallest(_MOST_BROUGHT, having, key=self._total.__getitem__)
+            for word, having in self._with.items()
+            if len(having) > _MOST_BROUGHT
+        }
         self._by_base: dict[str, list[str]] = defaultdict(list)
         for word in self._with:
             for base in base_forms(word):
@@ -51,6 +59,11 @@ class OntologyIndex:
         return isinstance(other, OntologyIndex) and self.ontology == other.ontology
 
     __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The names of the terms."""
+        return Vocabulary(self.ontology)
 
     def choose(self, text: str, limit: int = MOST_CHOSEN) -> Ontology:
         """The part of the ontology that a text needs, of at most `limit` classes and names of properties.
@@ -76,10 +89,10 @@ class OntologyIndex:
         for sentence in _SENTENCE_ENDS.split(text):
             bases = set(chain.from_iterable(map(base_forms, _content(sentence))))
             there = sorted({word for base in bases for word in self._by_base.get(base, ())})
-            found: dict[_Name, float] = defaultdict(float)
-            for word in there:  # sorted: the same sums in every process
-                for name in self._with[word]:
-                    found[name] += self._rarity[word]
+            names = chain.from_iterable(self._brought.get(word) or self._with[word] for word in there)
+            found: dict[_Name, float] = dict.fromkeys(names, 0.0)
+            for name in found:  # `there` is sorted: the same sums in every process
+                found[name] = sum(self._rarity[word] for word in there if word in name.words)
             scores = {name: self._score(name, rarity) for name, rarity in found.items()}
             brought: dict[str, set[str]] = defaultdict(set)
             for name in nlargest(_MOST_FOUND, scores, key=scores.__getitem__):
@@ -138,8 +151,7 @@ def _names(ontology: Ontology) -> Iterator[_Name]:
 
 
 def _names_of(element: Element, classes: tuple[str, ...], property: str = "") -> Iterator[_Name]:
-    local = _LOCAL_NAME.search(element.id)
-    for text in (_WORD_BEGINS.sub(" ", local[0] if local else ""), *element.labels):
+    for text in (local_name(element.id), *element.labels):
         if content := _content(text):
             yield _Name(content, False, classes, property)
     if content := _content(element.comment, _LONGEST_COMMENT):

@@ -4,47 +4,80 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, Final
 
 from trustgraph_prompt.contract import Grounded
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.mapping import Evidence, Graph, evidence_of
+from trustgraph_prompt.graph.mapping import Evidence, Graph, evidence_of, quoted
 from trustgraph_prompt.graph.ontology import Element, Ontology, Said
+from trustgraph_prompt.graph.ontology_classes import DerivedClasses, Triple, name_key
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 
 _ENTITIES: Final = "https://trustgraph.ai"
 _PREFIXES: Final = {"xsd": v.XSD, "rdf": v.RDF, "rdfs": v.RDFS, "owl": v.OWL}
 
-_SPACES = re.compile(r"[\s_]+")
 _BETWEEN_PARTS = re.compile(r"[/:.\s_]+")
-_DROPPED_OF_NAME = re.compile(r"[^\w\-.]")
 _DROPPED_OF_CLASS = re.compile(r"[^\w\-]")
 _HYPHENS = re.compile(r"-+")
 
 
-def ontology_graph(ontology: Ontology, objects: Iterable[Any], grounded: Grounded | None = None) -> Graph:
-    """Make the graph of the objects of an answer; `grounded` says for each where its values occur.
+def ontology_graph(
+    ontology: Ontology,
+    objects: Iterable[Any],
+    grounded: Grounded | None = None,
+    quotes: Collection[str] = (),
+    *,
+    derived: bool = False,
+) -> Graph:
+    """Make the graph of the objects of an answer; `grounded` and `quotes` as for `graph_of`.
 
-    Each entity gets its class and its label, also if only a relationship or an attribute mentions it. An
-    object in which `Ontology.check` finds an issue adds nothing. `labels` describes the classes and
-    properties that are used.
+    Each entity gets its class, if that is known, and its label, also if only a relationship or an attribute
+    mentions it. An object in which `Ontology.check` finds an issue adds nothing; if the classes are `derived`
+    from the answer, neither does one whose classes are disjoint, or whose value is not of its datatype.
+    `labels` describes the classes and properties that are used.
     """
     graph = Graph()
     classes: set[str] = set()
     properties: set[str] = set()
-    for value, found in zip(objects, grounded or repeat({}), strict=False):
-        if said := ontology.read(value):
+    pairs = zip(objects, grounded or repeat({}), strict=False)
+    known = ((ontology.read(value, derived=derived), found) for value, found in pairs)
+    read = [(said, found) for said, found in known if said and (said.property or not derived)]
+    may_be = _consistent(ontology, [said for said, _ in read]) if derived else repeat(True)
+    for (said, found), is_consistent in zip(read, may_be, strict=False):
+        if is_consistent:
             classes.update(filter(None, (said.subject_class, said.object_class)))
             properties.add(said.property)
             of_subject = evidence_of(found, "subject") + evidence_of(found, "entity")
             of_object = evidence_of(found, "object") + evidence_of(found, "value")
             for fact, of_fact in _facts(ontology, said, of_subject, of_object):
-                graph.facts[fact] = graph.facts.get(fact) or of_fact
+                graph.facts[fact] = graph.facts.get(fact) or quoted(of_fact, found, quotes)
     graph.labels = dict.fromkeys(description(ontology.part(classes, properties)), ())
     graph.contexts = dict.fromkeys(_contexts([*graph.facts, *graph.labels]))
     return graph
+
+
+def _consistent(ontology: Ontology, read: Sequence[Said]) -> Iterator[bool]:
+    """For each object, whether it may be true: its classes are not disjoint, its value is of its datatype."""
+    triples = [
+        Triple(said.subject, _property(ontology, said), said.object, _is_relation(ontology, said))
+        for said in read
+    ]
+    classes = DerivedClasses(ontology, triples)
+    for triple in triples:
+        names = [triple.subject, triple.object] if triple.is_relation else [triple.subject]
+        yield triple.fits_datatype() and not any(classes.of(name).contradicts for name in names)
+
+
+def _property(ontology: Ontology, said: Said) -> Element:
+    return ontology.datatype_properties.get(said.property) or ontology.object_properties[said.property]
+
+
+def _is_relation(ontology: Ontology, said: Said) -> bool:
+    """Whether an object joins two entities; a relation without a range may have a value instead."""
+    relation = ontology.object_properties.get(said.property)
+    return bool(said.object_class) or (relation is not None and relation.has_range)
 
 
 def _facts(
@@ -52,32 +85,35 @@ def _facts(
 ) -> Iterator[tuple[Statement, Evidence]]:
     subject = typed_entity_iri(said.subject, said.subject_class, ontology.id)
     yield from _entity(ontology, subject, said.subject, said.subject_class, of_subject)
-    if said.object_class:
+    if _is_relation(ontology, said):
         object = typed_entity_iri(said.object, said.object_class, ontology.id)
         yield from _entity(ontology, object, said.object, said.object_class, of_object)
         relation = ontology.object_properties[said.property].iri
         yield Statement(subject, relation, object), of_subject + of_object
     elif said.property:
-        attribute = ontology.datatype_properties[said.property].iri
+        attribute = _property(ontology, said).iri
         yield Statement(subject, attribute, Literal(said.object)), of_subject + of_object
 
 
 def _entity(
     ontology: Ontology, iri: Iri, name: str, class_: str, evidence: Evidence
 ) -> Iterator[tuple[Statement, Evidence]]:
-    yield Statement(iri, v.TYPE, ontology.classes[class_].iri), evidence
+    if class_:
+        yield Statement(iri, v.TYPE, ontology.classes[class_].iri), evidence
     yield Statement(iri, v.LABEL, Literal(name)), evidence
 
 
 def typed_entity_iri(name: str, class_: str, ontology: str) -> Iri:
     """The IRI of an entity, as TrustGraph's ontology extractor makes it: from its name and its class.
 
-    Case, punctuation, and what stands before a slash in the id of the class make no difference.
+    Case, punctuation, and what stands before a slash in the id of the class make no difference. Without a
+    class, which TrustGraph always has, `unknown/` stands in its place, and no class has that IRI.
     """
+    if not class_:
+        return Iri.of(f"{_ENTITIES}/{ontology}/unknown/{name_key(name)}")
     local = _BETWEEN_PARTS.sub("-", class_.rpartition("/")[2].lower())
     kind = _HYPHENS.sub("-", _DROPPED_OF_CLASS.sub("", local).strip("-"))
-    words = _DROPPED_OF_NAME.sub("", _SPACES.sub("-", name.lower()))
-    return Iri.of(f"{_ENTITIES}/{ontology}/{kind}-{_HYPHENS.sub('-', words.strip('-'))}")
+    return Iri.of(f"{_ENTITIES}/{ontology}/{kind}-{name_key(name)}")
 
 
 def description(ontology: Ontology) -> Iterator[Statement]:

@@ -1,11 +1,10 @@
-"""Parses the file of an ontology: OWL or RDF Schema in several formats, or TrustGraph's JSON."""
+"""Reads ontologies of OWL, RDF Schema or schema.org in the formats of RDF."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain, islice
 from json import JSONDecodeError
 from pathlib import Path
@@ -15,25 +14,52 @@ from xml.parsers.expat import ExpatError
 from trustgraph_prompt.config_files import MAX_ERRORS
 from trustgraph_prompt.errors import ConfigError, excerpt, raise_first, suggestion
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.ontology import MOST_COMPARED, Ontology
-from trustgraph_prompt.graph.ontology_config import MAX_ALTERNATIVES, make_ontology, read_ontology
+from trustgraph_prompt.graph.ontology import MOST_COMPARED
+from trustgraph_prompt.graph.ontology_config import MAX_ALTERNATIVES
 from trustgraph_prompt.graph.rdf_limits import MAX_CHARACTERS, check_text
 from trustgraph_prompt.graph.statements import Iri
 
 if TYPE_CHECKING:
     import pyoxigraph as rdf
 
-_FORMATS: Final = {
+FORMATS: Final = {
     ".ttl": ("TURTLE", "Turtle"),
     ".rdf": ("RDF_XML", "RDF/XML"),
     ".owl": ("RDF_XML", "RDF/XML"),
     ".jsonld": ("JSON_LD", "JSON-LD with its @context in the file"),
     ".nt": ("N_TRIPLES", "N-Triples"),
 }
+"""The formats by the extension of a file: pyoxigraph's name, and ours."""
+
 _PLACE = re.compile(r"Parser error .*?\d: ")
 _LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]++(?=[/#]?\Z)")
 _RELATIONS = (v.OBJECT_PROPERTY, v.OWL + "SymmetricProperty", v.OWL + "TransitiveProperty")
 _DATATYPES = (v.XSD, v.RDF, v.RDFS + "Literal")
+_CLASSES = (v.CLASS, v.RDFS + "Class")
+_PROPERTY, _DATATYPE = v.RDF + "Property", v.RDFS + "Datatype"
+
+_IMPORTS, _INVERSE_OF, _DISJOINT_WITH, _UNION_OF = (
+    f"{v.OWL}{word}" for word in ("imports", "inverseOf", "disjointWith", "unionOf")
+)
+_SAME: Final = {
+    f"{scheme}://schema.org/{word}": term
+    for scheme in ("http", "https")
+    for word, term in (
+        *(("domainIncludes", v.DOMAIN), ("rangeIncludes", v.RANGE)),
+        *(("inverseOf", _INVERSE_OF), ("DataType", _DATATYPE)),
+    )
+}
+"""Terms of schema.org, and what means the same here, where of several domains any one will do."""
+
+_LABELS = (v.LABEL, *(f"{v.PREFIXES['skos']}{word}" for word in ("prefLabel", "altLabel")))
+_TEXTS: Final = frozenset({*_LABELS, v.COMMENT, v.DEFINITION})
+_NODES: Final = frozenset(
+    {
+        *(v.SUBCLASS_OF, v.DOMAIN, v.RANGE, _INVERSE_OF, _DISJOINT_WITH, _UNION_OF, _IMPORTS),
+        *(v.RDF + "first", v.RDF + "rest"),
+    }
+)
+_TYPES: Final = frozenset({*_CLASSES, *_RELATIONS, v.DATATYPE_PROPERTY, _PROPERTY, _DATATYPE})
 
 _WORDS: Final = {
     "owl": "AllDifferent AllDisjointClasses AllDisjointProperties Annotation AnnotationProperty "
@@ -57,6 +83,8 @@ _WORDS: Final = {
 _TERMS: Final = frozenset(f"{prefix}:{word}" for prefix, words in _WORDS.items() for word in words.split())
 """All terms of OWL 1 and 2, RDF Schema and RDF, but for `rdf:_1` and so on."""
 
+_NAMESPACES: Final = tuple(v.PREFIXES[prefix] for prefix in _WORDS)
+
 _Statement = tuple[str, str, str | dict[str, str]]
 """Subject, predicate, and a node or a text."""
 
@@ -64,22 +92,14 @@ Iris = dict[str, None]
 """IRIs, each once and in the order of the file."""
 
 
-def parse_ontology(path: Path, text: str) -> Ontology:
-    """Parse the ontology in the text of a file; its id is the name of the file without the extension.
+def read_owl(path: Path, text: str) -> tuple[dict[str, Any], list[str]]:
+    """The ontology in the text of a file, in TrustGraph's format, and warnings. It needs the extra `graph`.
 
-    A `.json` file is in TrustGraph's format. The others need the extra `graph`: their classes and properties
-    get their local names as ids, and what OWL says beyond subclasses, domains and ranges is ignored. Raises
-    `ConfigError`.
+    Its classes and properties get their local names as ids. What OWL says beyond subclasses, domains, ranges
+    and inverses is ignored. Raises `ConfigError`.
     """
-    where = str(path)
-    if path.suffix == ".json":
-        return read_ontology(path.stem, text, where)
-    if path.suffix not in _FORMATS:
-        expected = f"one of .json, {', '.join(_FORMATS)}"
-        raise ConfigError("unknown format of an ontology", where=where, found=path.name, expected=expected)
-    file = _File(_statements(text, path), where)
-    ontology = make_ontology(path.stem, file.ontology(), where)
-    return replace(ontology, warnings=(*file.warnings, *ontology.warnings))
+    file = _File(_statements(text, path), str(path))
+    return file.ontology(), file.warnings
 
 
 def _statements(text: str, path: Path) -> Iterator[_Statement]:
@@ -90,20 +110,22 @@ def _statements(text: str, path: Path) -> Iterator[_Statement]:
     except ModuleNotFoundError:
         message = "this format needs the extra `graph`: pip install 'trustgraph-prompt[graph]'"
         raise ConfigError(message, where=where) from None
-    name, format = _FORMATS[path.suffix]
+    kind, format = FORMATS[path.suffix]
     characters = 0
     try:
-        check_text(text, name, where)
+        check_text(text, kind, where)
         base = Iri.of(f"https://trustgraph.ai/ontology/{path.stem}")  # of relative IRIs
-        for subject, predicate, object, _ in rdf.parse(text, getattr(rdf.RdfFormat, name), base_iri=base):
+        for subject, predicate, object, _ in rdf.parse(text, getattr(rdf.RdfFormat, kind), base_iri=base):
             characters += len(f"{subject} {predicate} {object}")
             if characters > MAX_CHARACTERS:
                 expected = f"at most {MAX_CHARACTERS:,} characters, with all IRIs in full"
                 raise ConfigError("the ontology is too large", where=where, expected=expected)
+            relation = _SAME.get(predicate.value, predicate.value)
             if isinstance(object, rdf.Literal):
-                yield _name(subject), predicate.value, {"value": object.value, "lang": object.language or ""}
+                said = {"value": object.value.strip(), "lang": object.language or ""}
+                yield _name(subject), relation, said
             elif not isinstance(object, rdf.Triple):
-                yield _name(subject), predicate.value, _name(object)
+                yield _name(subject), relation, _SAME.get(name := _name(object), name)
     except (SyntaxError, ExpatError, JSONDecodeError) as cause:
         line = f":{cause.lineno}" if cause.lineno else ""
         message = _PLACE.sub("", getattr(cause, "msg", str(cause)))
@@ -125,16 +147,28 @@ class _File:
         self._texts: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
         self._nodes: dict[tuple[str, str], list[str]] = defaultdict(list)
         self._typed: dict[str, Iris] = defaultdict(dict)
+        terms: Iris = {}
         for subject, predicate, object in statements:
+            if predicate.startswith(_NAMESPACES):
+                terms[predicate] = None
             if isinstance(object, dict):
-                self._texts[subject, predicate].append(object)
+                if predicate in _TEXTS and object["value"]:
+                    self._texts[subject, predicate].append(object)
                 continue
-            self._nodes[subject, predicate].append(object)
-            if predicate == v.TYPE and not subject.startswith("_:"):
+            if object.startswith(_NAMESPACES):
+                terms[object] = None
+            if predicate in _NODES:
+                self._nodes[subject, predicate].append(object)
+            elif predicate == v.TYPE and object in _TYPES and not subject.startswith("_:"):
                 self._typed[object][subject] = None
-        predicates = [predicate for _, predicate in (*self._nodes, *self._texts)]
-        terms = dict.fromkeys([*predicates, *chain.from_iterable(self._nodes.values())])
         raise_first(islice(filter(None, (_misspelt(each, where) for each in terms)), MAX_ERRORS))
+        imports = (ends for (_, predicate), ends in self._nodes.items() if predicate == _IMPORTS)
+        for each in chain.from_iterable(imports):
+            self.warnings.append(f"{where}: {excerpt(each)} is not imported: give its file, too")
+        self._datatypes = {*self._typed[_DATATYPE]}
+        for iri in chain(*map(self._typed.__getitem__, _CLASSES)):
+            if not self._datatypes.isdisjoint(self._ends(iri, v.SUBCLASS_OF)):
+                self._datatypes.add(iri)
 
     def ontology(self) -> dict[str, Any]:
         """The ontology in TrustGraph's format. Raises `ConfigError`."""
@@ -153,33 +187,48 @@ class _File:
         """The relations and the attributes. What is only called a property is what its range makes it."""
         relations = dict.fromkeys(iri for kind in _RELATIONS for iri in self._typed[kind])
         attributes = dict.fromkeys(iri for iri in self._typed[v.DATATYPE_PROPERTY] if iri not in relations)
-        for iri in self._typed[v.RDF + "Property"]:
+        for iri in self._typed[_PROPERTY]:
             if iri not in relations and iri not in attributes:
-                has_values = any(end.startswith(_DATATYPES) for end in self._ends(iri, v.RANGE))
+                ranges = self._ends(iri, v.RANGE)
+                has_values = ranges and all(map(self._is_datatype, ranges))
                 (attributes if has_values else relations)[iri] = None
         return relations, attributes
 
     def _classes(self, relations: Iris, attributes: Iris) -> Iris:
         """The classes that the file declares, then those that are only a superclass, domain or range."""
-        declared = {**self._typed[v.CLASS], **self._typed[v.RDFS + "Class"]}
+        typed = chain(*map(self._typed.__getitem__, _CLASSES))
+        declared = dict.fromkeys(iri for iri in typed if not self._is_datatype(iri))
         above = [end for iri in declared for end in self._ends(iri, v.SUBCLASS_OF)]
         ends = [end for iri in (*relations, *attributes) for end in self._ends(iri, v.DOMAIN)]
         ends += [end for iri in relations for end in self._ends(iri, v.RANGE)]
-        self.warnings += islice(_undeclared(dict.fromkeys(ends), declared, frozenset(above)), MAX_ERRORS)
+        undeclared = _undeclared(dict.fromkeys(ends), declared, frozenset(above), self._where)
+        self.warnings += islice(undeclared, MAX_ERRORS)
         named = (iri for iri in (*above, *ends) if not iri.startswith((v.OWL, v.RDF, v.RDFS, v.XSD)))
-        return declared | dict.fromkeys(named)
+        return declared | dict.fromkeys(iri for iri in named if not self._is_datatype(iri))
+
+    def _is_datatype(self, iri: str) -> bool:
+        return iri.startswith(_DATATYPES) or iri in self._datatypes
 
     def _entry(self, iri: str, ids: Mapping[str, str], *predicates: str) -> dict[str, Any]:
         comments = self._english(iri, v.COMMENT) or self._english(iri, v.DEFINITION)
-        ends = {
-            f"rdfs:{predicate.removeprefix(v.RDFS)}": [
-                ids.get(end, end.replace(v.XSD, "xsd:").replace(v.RDFS, "rdfs:"))
-                for end in self._ends(iri, predicate)
-            ]
+        labels = [label for predicate in _LABELS for label in self._english(iri, predicate)]
+        ends: dict[str, Any] = {
+            f"rdfs:{predicate.removeprefix(v.RDFS)}": self._names(self._ends(iri, predicate), ids)
             for predicate in predicates
         }
-        labels = self._english(iri, v.LABEL)
-        return {"uri": iri, "rdfs:label": labels, "rdfs:comment": comments[:1], **ends}
+        inverses = self._nodes.get((iri, _INVERSE_OF), ())
+        inverse = next((ids.get(each, _local(each)) for each in inverses if not each.startswith("_:")), None)
+        if inverse is not None:
+            ends["owl:inverseOf"] = inverse
+        if disjoint := [ids[each] for each in self._nodes.get((iri, _DISJOINT_WITH), ()) if each in ids]:
+            ends["owl:disjointWith"] = disjoint
+        return {"uri": iri, "rdfs:label": labels[:MAX_ALTERNATIVES], "rdfs:comment": comments[:1], **ends}
+
+    def _names(self, ends: Sequence[str], ids: Mapping[str, str]) -> list[str]:
+        """The ids of classes; only where there is none, the names of datatypes."""
+        classes = [each for each in ends if not self._is_datatype(each)]
+        names = {each: each.replace(v.XSD, "xsd:").replace(v.RDFS, "rdfs:") for each in classes or ends}
+        return [ids.get(each, name) for each, name in names.items()]
 
     def _english(self, iri: str, predicate: str) -> list[dict[str, str]]:
         """The texts in all languages, those in English or in none first."""
@@ -219,14 +268,15 @@ def _misspelt(iri: str, where: str) -> ConfigError | None:
     return ConfigError(f"there is no {name}{suggestion(name, _TERMS)}", where=where)
 
 
-def _undeclared(ends: Iterable[str], classes: Iterable[str], above: Set[str]) -> Iterator[str]:
+def _undeclared(ends: Iterable[str], classes: Iterable[str], above: Set[str], where: str) -> Iterator[str]:
     """A warning for each domain or range that is no class of the file, though others of its namespace are."""
     local_names = {iri: _local(iri) for iri in classes}
     own = {iri.removesuffix(local) for iri, local in local_names.items()}
     for iri in ends:
         if iri not in local_names and iri not in above and iri.removesuffix(local := _local(iri)) in own:
             near = suggestion(local, islice(local_names.values(), MOST_COMPARED))
-            yield f"{excerpt(iri)} is a domain or a range, but the file does not say that it is a class{near}"
+            what = f"{excerpt(iri)} is a domain or a range"
+            yield f"{where}: {what}, but the file does not say that it is a class{near}"
 
 
 def _local(iri: str) -> str:

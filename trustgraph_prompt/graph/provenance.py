@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.mapping import Evidence, Graph
+from trustgraph_prompt.graph.mapping import Evidence, Graph, Stretch
 from trustgraph_prompt.graph.statements import Iri, Literal, Statement, TripleTerm
 
 if TYPE_CHECKING:  # workers read no files
@@ -130,6 +130,9 @@ class _Provenance:
             spans = _closest([each for each in evidence if each and each.spans and each.term == "text"])
             has_positions = has_positions or bool(spans)
             doubt = self._doubt(evidence)
+            if self._origin.document is not None and any(isinstance(each, Stretch) for each in evidence):
+                is_whole = "true" if _is_looked_up(fact, evidence) else "false"
+                yield about(self._reifier(fact), v.LOOKED_UP, Literal(is_whole, v.BOOLEAN))
             if spans or doubt or not self._triple_terms:
                 yield from self._reified(fact)
             if doubt:
@@ -220,6 +223,12 @@ def _closest(evidence: Sequence[Grounding]) -> tuple[Span, ...]:
     """One occurrence of each value, those that are closest together."""
     choices = product(*(each.spans[:_MOST_TRIED] for each in evidence))
     return min(choices, key=lambda spans: max(e for _, e in spans) - min(s for s, _ in spans) if spans else 0)
+
+
+def _is_looked_up(fact: Statement, evidence: Evidence) -> bool:
+    """Whether each name in a fact with a quote was looked up: the passages of the fact do not say so."""
+    is_relation = isinstance(fact.object, Iri) and fact.predicate != v.TYPE and fact.object != fact.subject
+    return sum(not isinstance(each, Stretch) for each in evidence) >= 1 + is_relation
 
 
 def _quotation(fact: Statement) -> TripleTerm:

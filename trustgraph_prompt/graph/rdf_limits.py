@@ -8,11 +8,13 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 from xml.parsers import expat
 
-from trustgraph_prompt.config_files import MAX_FILE_BYTES
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.json_text.values import levels
 
-MAX_CHARACTERS: Final = 10 * MAX_FILE_BYTES
+MAX_BYTES: Final = 64 * 1024 * 1024
+"""Of a file."""
+
+MAX_CHARACTERS: Final = 4 * MAX_BYTES
 """Of all terms: prefixes and XML entities multiply their texts."""
 
 _MAX_DEPTH: Final = 200

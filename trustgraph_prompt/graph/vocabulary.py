@@ -79,6 +79,7 @@ _OURS: Final = "urn:trustgraph-prompt:"
 HEADING: Final = Iri(_OURS + "heading")
 UNGROUNDED: Final = Iri(_OURS + "ungrounded")
 WEAK: Final = Iri(_OURS + "weak")
+LOOKED_UP: Final = Iri(_OURS + "lookedUp")
 PROMPT: Final = Iri(_OURS + "prompt")
 PROMPT_VERSION: Final = Iri(_OURS + "promptVersion")
 TRUNCATED: Final = Iri(_OURS + "truncated")

@@ -64,6 +64,8 @@ SELECT ?reifier ?fact ?target ?ungrounded ?weak {
 }
 """
 
+_WITH_QUOTE: Final = "SELECT ?reifier ?whole { ?reifier tp:lookedUp ?whole }"
+
 _FOUND, _WEAK, _UNGROUNDED = range(3)
 
 _LOCAL_NAME = re.compile(r"(?<![^/#:])[^/#:]++(?=[/#:]*\Z)")
@@ -88,8 +90,9 @@ def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
     """Read all of a graph into memory.
 
     `by_rule` also makes things one that the rules of names say are the same, as `graph resolve` would.
-    Each statement of the default graph is a fact, except for labels. A thing's class is a text, and its
-    statement is a fact like others. Things are the subjects of facts and the objects of relations.
+    Each statement of the default graph is a fact, except for labels and what describes the classes and
+    properties of an ontology. A thing's class is a text, and its statement is a fact like others. Things are
+    the subjects of facts and the objects of relations.
     """
     documents = store.documents()
     sources = _Sources(store, documents)
@@ -101,9 +104,11 @@ def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
     pairs = store.pairs(v.SAME_AS) | (_same_by_rule(store) if by_rule else set())
     same = {group[0]: group for group in connected(pairs)}
     first = {iri: one for one, group in same.items() for iri in group}
+    terms = {each.subject for each in triples if each.predicate.value == v.TYPE and _is_term(each)}
     stated: dict[_Key, list[ox.Triple]] = defaultdict(list)
     for fact in triples:
-        if fact.predicate.value != v.LABEL and not isinstance(fact.object, ox.Triple):
+        is_label = fact.predicate.value == v.LABEL
+        if not (is_label or fact.subject in terms or isinstance(fact.object, ox.Triple)):
             stated[_key(fact, first, names)].append(fact)
     types: dict[str, set[str]] = defaultdict(set)
     for key in stated:
@@ -120,6 +125,11 @@ def read_view(store: GraphStore, *, by_rule: bool = False) -> GraphView:
         sources.refusals,
         sources.cuts,
     )
+
+
+def _is_term(type: ox.Triple) -> bool:
+    """Whether its subject is a class or a property."""
+    return _name(type.object) in (v.CLASS, v.OBJECT_PROPERTY, v.DATATYPE_PROPERTY)
 
 
 def _key(fact: ox.Triple, first: Mapping[str, str], names: Mapping[str, Counter[str]]) -> _Key:
@@ -160,15 +170,17 @@ class _Sources:
         self._passages: dict[ox.Triple, set[SourcePassage]] = defaultdict(set)
         self._doubt: dict[ox.Triple, int] = {}  # the least of all that state it
         found: Counter[tuple[ox.Triple, ox.NamedNode]] = Counter()  # names, by answer
+        is_whole = {reifier: whole.value == "true" for reifier, whole in _rows(store, _WITH_QUOTE)}
         for reifier, fact, target, ungrounded, weak in _rows(store, _LOOKED_UP):
             doubt = _UNGROUNDED if ungrounded else _WEAK if weak else _FOUND
             self._doubt[fact] = min(doubt, self._doubt.get(fact, doubt))
             if target in targets:
                 self._passages[fact].add(targets[target])
-                found[fact, reifier] += 1
-        # A relation has two names, unless it is of a thing with itself. Each that is found has a target.
+                found[fact, reifier] += 1 if reifier not in is_whole else 2 * is_whole[reifier]
+        # A relation has two names, unless it is of a thing with itself. Each that is found has a target; a
+        # fact with a quote has that as its target instead, and says whether its names were looked up.
         self._whole = {
-            fact for (fact, _), count in found.items() if count > 1 or not _has_two_names(fact)
+            fact for (fact, _), count in found.items() if count > (1 if _has_two_names(fact) else 0)
         } | {fact for fact, doubt in self._doubt.items() if doubt != _FOUND}
         refused = (
             RefusedObject(answer.chunk, answer.prompt, object.value, reason.value)

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Final
 
 from trustgraph_prompt.grounding.words import STOP_WORDS_BY_LANGUAGE
 
@@ -129,6 +130,9 @@ _BY_ALPHABET = {
     "\u0530\u058f": Family(": ը ի ին ից ում ով ն յի յից յում յով"),  # Armenian
     "\u10a0\u10ff": Family(": ს ში ზე თი დან მ სთან; ი: ის ს მა ში ზე ად ით იდან თან ისა"),  # Georgian
 }
+WORDS_OF_FAMILIES: Final = tuple(family.words for family in _LATIN)
+"""The frequent words of each family of languages in Latin letters."""
+
 _UNINFLECTED = [frozenset(STOP_WORDS_BY_LANGUAGE[each].split()) for each in ("fr", "es", "it", "pt", "nl")]
 _ENGLISH = frozenset(
     f"{STOP_WORDS_BY_LANGUAGE['en']} i am did me my us no so see man men if up out all one can could would "

@@ -12,6 +12,7 @@ from itertools import accumulate, takewhile
 
 from trustgraph_prompt.grounding.declension import Family, families_of, family_of_alphabet
 from trustgraph_prompt.grounding.inflection import base_forms, hebrew_forms, verb_forms
+from trustgraph_prompt.grounding.languages import languages_of
 from trustgraph_prompt.grounding.numbers import EXPONENT, NUMBER
 from trustgraph_prompt.grounding.words import LINE_END, STOP_WORDS, UNSPACED, Words
 
@@ -35,9 +36,9 @@ _MARGIN = 40  # characters before a word that are searched for the end of the pr
 _ALIKE = str.maketrans("eykwz", "aicvs")  # letters that are often confused
 
 
-def occurrences(text: str, sought: str) -> Iterator[int]:
-    """Where a text has `sought`, which is not empty; of a long one fewer places are compared."""
-    start = text.find(sought)
+def occurrences(text: str, sought: str, start: int = 0) -> Iterator[int]:
+    """Where a text has `sought`, which is not empty, from `start` on; of a long one fewer are compared."""
+    start = text.find(sought, start)
     for _ in range(min(MOST_PLACES, _MOST_COMPARED // len(sought) + 1)):
         if start < 0:
             return
@@ -120,10 +121,11 @@ class Index:
         """Whether the text without spaces has these letters, as whole words or not."""
         return squeezed in self._squeezed
 
-    def runs(self, sought: Sequence[str]) -> Iterator[tuple[int, int]]:
-        """The runs of these words, also if they are divided differently (data base, database)."""
+    def runs(self, sought: Sequence[str], start: int = 0) -> Iterator[tuple[int, int]]:
+        """The runs of these words from `start` on, also if these are divided differently (data base)."""
         squeezed = "".join(sought)
-        for offset in occurrences(self._squeezed, squeezed):
+        begin = self._begins[bisect_left(self._spans, (start, 0))]
+        for offset in occurrences(self._squeezed, squeezed, begin):
             first = bisect_left(self._begins, offset)
             behind = bisect_left(self._begins, offset + len(squeezed), first)
             aligned = self._begins[first] == offset and self._begins[behind] == offset + len(squeezed)
@@ -155,7 +157,7 @@ class Index:
             for stem, endings in family.stems(word):
                 for each in self._beginning(stem):
                     if endings.fullmatch(each, len(stem)) and (
-                        len(families) == 1 or (len(each) >= len(stem) + 2 and self._is_capital(each))
+                        len(families) == 1 or (len(each) >= len(stem) + 2 and self.is_capital(each))
                     ):
                         yield each
 
@@ -178,12 +180,22 @@ class Index:
         """The words of the text that are forms of the same English verb: burn, burning, burned."""
         return frozenset(each for each in verb_forms(word) if each in self.at)
 
+    def words_within(self, start: int, end: int) -> list[str]:
+        """The words that begin between these positions of the text."""
+        return self.words[bisect_left(self._spans, (start,)) : bisect_left(self._spans, (end,))]
+
     def content_words(self, first: int, last: int) -> int:
         """How many words of a run are content words."""
         return self._content_before[last + 1] - self._content_before[first]
 
-    def _is_capital(self, word: str) -> bool:
+    def is_capital(self, word: str) -> bool:
+        """Whether a word of the text is capitalised where it occurs first."""
         return self.text[self._spans[self.at[word][0]][0]].isupper()
+
+    @cached_property
+    def languages(self) -> frozenset[str]:
+        """The languages that the text may be in, by its stop words; see `languages_of`."""
+        return languages_of({word: len(places) for word, places in self.at.items()})
 
     @cached_property
     def _latin(self) -> Sequence[Family]:

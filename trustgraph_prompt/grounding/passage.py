@@ -25,6 +25,7 @@ _MOST_WORDS = 60  # of a value that is searched for in other forms
 _REACH = 40  # characters within which reordered words must occur
 _TELLING_NUMBER = 6  # four digits and the delimiters: such a number alone is a match in part
 _NEAR = 5  # words between a number and the words for its sign
+_SPACE = re.compile(r"\s")
 _ACRONYM = re.compile(r"[^\W\d_]{2,8}")
 
 
@@ -70,6 +71,25 @@ class Passage:
         """Find the best match for `value`; None if no content word of it occurs in the text."""
         return self._exact(value) or self._as_date(value) or self._in_other_letters(value)
 
+    def copies(self, copied: str, start: int = 0) -> Iterator[Match]:
+        """The places from `start` on that have these words in a row, `exact` or `folded`.
+
+        One that has the same marks right before and after the words has them in its span.
+        """
+        text, (folded, spans, _) = self.text, words(copied)
+        if not folded:
+            return
+        first, last = spans[0][0], spans[-1][1]
+        before, after = len(_SPACE.split(copied[:first])[-1]), len(_SPACE.split(copied[last:])[0])
+        sought = copied[first - before : last + after].split()
+        for run in self.index.runs(folded, start):
+            begin, end = self.index.span(*run)
+            marked = slice(max(begin - before, start), end + after)
+            if text[marked].split() == sought:
+                begin, end = marked.start, marked.stop
+            is_exact = text[begin:end] == copied.strip()
+            yield Match(MatchKind.EXACT if is_exact else MatchKind.FOLDED, 1.0, ((begin, end),))
+
     def _exact(self, value: str) -> Match | None:
         text, sought = self.text, value.strip()
         if not sought:
@@ -104,12 +124,12 @@ class Passage:
 
     def _in_other_letters(self, value: str) -> Match | None:
         said = words(value)
-        found = _Search(self._index, value, said).best()
+        found = _Search(self.index, value, said).best()
         if found and found.kind is MatchKind.FOLDED:
             return found
         if not (said.readings or (self._words.readings and any(w[0] == NUMBER for w in said.folded))):
             return found
-        indexes = (self._index, self._reread) if self._words.readings else (self._index,)
+        indexes = (self.index, self._reread) if self._words.readings else (self.index,)
         sayings = (said, said.reread()) if said.readings else (said,)
         _, *read = product(indexes, sayings)
         others = (_Search(index, value, each).best() for index, each in read)
@@ -129,7 +149,8 @@ class Passage:
         return words(self.text)
 
     @cached_property
-    def _index(self) -> Index:
+    def index(self) -> Index:
+        """The words of the text."""
         return Index(self.text, self._words)
 
     @cached_property
@@ -144,7 +165,7 @@ class _Search:
     def __init__(self, index: Index, value: str, said: Words) -> None:
         self._index = index
         self._value = value
-        self._words, needed = _words_of_value(value, said)
+        self._words, needed = words_of_value(value, said)
         self._needed = list(dict.fromkeys(needed))
         self._content = list(filter(is_content_word, self._needed))
 
@@ -266,7 +287,7 @@ class _Search:
         return list(islice(merge(*(self._index.at[word] for word in sought)), MOST_PLACES))
 
 
-def _words_of_value(value: str, said: Words) -> tuple[list[str], list[str]]:
+def words_of_value(value: str, said: Words) -> tuple[list[str], list[str]]:
     """The words of a value without stop words at both ends, and without any stop words.
 
     A stop word in capitals among small letters is a name: vitamin A, World War I, the IT department.

@@ -84,6 +84,10 @@ def _of_texts(keyword: str) -> Mapping[str, tuple[str, ...]]:
     return dict.fromkeys(("string", "integer", "number", "array"), (keyword,))
 
 
+def _is_said_of(argument: Mapping[str, Any]) -> bool:
+    return argument.keys() == {"of"} and _one_text((argument["of"],))
+
+
 KINDS: Mapping[str, ConstraintKind] = {
     "min": ConstraintKind(
         _of_numbers("minimum"), _one_number, "@min(0)", lambda value, given: value >= given[0]
@@ -121,10 +125,18 @@ KINDS: Mapping[str, ConstraintKind] = {
         lambda given: len(given) == 1 and given[0] in POLICIES,
         " or ".join(f"@grounding({policy})" for policy in POLICIES),
     ),
+    "quote": ConstraintKind(
+        {"string": ("x-quote",)}, lambda given: given != () and _are_names(given), "@quote(text)"
+    ),
+    "supported": ConstraintKind(
+        dict.fromkeys(("string", "integer", "number"), ("x-supported",)),
+        lambda given: len(given) == 1 and isinstance(given[0], dict) and _is_said_of(given[0]),
+        "@supported(of: name)",
+    ),
 }
 """In the order in which they are formatted."""
 
-TAKE_BARE_WORDS = ("from", "grounding")
+TAKE_BARE_WORDS = ("from", "grounding", "quote", "supported")
 """Constraints whose arguments need no quotes."""
 
 ORDER = {name: place for place, name in enumerate(KINDS)}
@@ -153,9 +165,11 @@ def keywords_of(constraint: Constraint, json_type: str | None) -> Keywords | Non
         return None
     if constraint.name == "unique":
         return {"uniqueItems": True}
-    if constraint.name == "from":
+    if constraint.name == "supported":
+        return {"x-supported": constraint.arguments[0]["of"]}
+    if constraint.name in ("from", "quote"):
         first, *others = constraint.arguments
-        return {"x-from": [first, *others] if others else first}
+        return {f"x-{constraint.name}": [first, *others] if others else first}
     names = kind.keywords[json_type]
     given = (*constraint.arguments, *constraint.arguments)[: len(names)]
     return {name: value for name, value in zip(names, given, strict=True) if not _is_default(name, value)}

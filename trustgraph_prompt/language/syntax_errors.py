@@ -38,6 +38,7 @@ _NAMES: Mapping[str, str] = {
     "PROMPT_NAME": "the name of the prompt",
     "KEY": "a key",
     "WORD": _A_VALUE,
+    "ARGUMENT": _A_VALUE,
     "CONSTRAINT": "a constraint such as @min(1)",
     "DESCRIPTION": "a description in quotes",
     "LAYOUT": "jsonl or json",

@@ -128,6 +128,9 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
             values = values[:1] if values[1:] == values[:1] else values
         return nodes.Constraint(str(name)[1:], tuple(values), at=place(name))
 
+    def named_argument(self, name: Token, value: _PlacedValue) -> _PlacedValue:
+        return _PlacedValue({str(name): value.value}, place(name), {})
+
     # ---- types
 
     def named(self, name: Token) -> TypeExpr:

@@ -60,8 +60,12 @@ def spell_constraint(constraint: nodes.Constraint) -> str:
     def argument(value: Any) -> str:
         if value is None:
             return "any"
+        if isinstance(value, dict):
+            return ", ".join(f"{spell_key(name)}: {argument(each)}" for name, each in value.items())
         takes_words = constraint.name in TAKE_BARE_WORDS
-        is_bare = takes_words and NAME.fullmatch(value) and value not in _JSON_LITERALS
+        is_bare = (
+            takes_words and isinstance(value, str) and NAME.fullmatch(value) and value not in _JSON_LITERALS
+        )
         return str(value) if is_bare else spell_value(value)
 
     arguments = ", ".join(map(argument, constraint.arguments))

@@ -63,7 +63,7 @@ class ScriptedAnswer:
     """One answer, and which questions it is for.
 
     Which questions: `prompt` is the id of the prompt; `contains` is a text and `match` a regular expression
-    to find in the user's messages. None matches every question.
+    to find in the user's messages, without examples that are shown. None matches every question.
 
     How it is sent: `delay` is the seconds before the first piece, `chunk` the characters of a piece. After
     `cut_after` characters the answer is truncated, with the finish reason "length" unless another is given.

@@ -60,12 +60,16 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a conversation. Only an assistant has `tool_calls`, only a tool a `tool_call_id`."""
+    """One message of a conversation. Only an assistant has `tool_calls`, only a tool a `tool_call_id`.
+
+    `is_example`: it belongs to an example that is shown before the question. Servers do not see that.
+    """
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str | tuple[Block, ...]
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+    is_example: bool = field(default=False, compare=False, repr=False)
 
     @property
     def text(self) -> str:

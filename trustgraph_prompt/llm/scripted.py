@@ -81,7 +81,8 @@ class ScriptedProvider(Completer):
 
     def _look_up(self, call: Call) -> ScriptedAnswer:
         prompt = call.labels.get("prompt")
-        text = "\n".join(message.text for message in call.messages if message.role == "user")
+        said = (each for each in call.messages if each.role == "user" and not each.is_example)
+        text = "\n".join(message.text for message in said)
         for question, answers in self._rules.items():
             if answers[0].fits(prompt, text):
                 return answers[min(self._number(question, call.labels), len(answers)) - 1]

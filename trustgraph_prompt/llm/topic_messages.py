@@ -52,9 +52,12 @@ def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequ
     if any(message.has_images for message in call.messages):
         raise ProviderUnsupportedContentBlock("a text-completion request cannot have images")
     system = [message.text for message in call.messages if message.role == "system"]
-    others = [message for message in call.messages if message.role != "system"]
-    is_plain = [message.role for message in call.messages] == ["system"] * len(system) + ["user"]
-    # TrustGraph's workers only know this one text, which fully describes a plain conversation
+    asked = [message for message in call.messages if not message.is_example]
+    others = [message for message in asked if message.role != "system"]
+    is_plain = [message.role for message in asked] == ["system"] * len(system) + ["user"]
+    has_examples = len(asked) < len(call.messages)
+    # TrustGraph's workers only know this one text, which fully describes a plain conversation; in any other
+    # text they would take the passages of examples for what they are asked
     said = [f"{_ROLE_NAMES[message.role]}:\n{message.text}" for message in others]
     messages = [{"role": message.role, "content": message.text} for message in call.messages]
     settings = {name: value for name in _SETTINGS if (value := getattr(call.config, name)) not in (None, {})}
@@ -64,7 +67,7 @@ def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequ
         streaming=call.stream,
         response_format=None if call.response_schema is None else "json",
         schema=call.response_schema,
-        messages=None if is_plain and len(system) < 2 else messages,
+        messages=None if is_plain and len(system) < 2 and not has_examples else messages,
         settings=settings or None,
         schema_in_words=call.schema_in_words,
         direct=True,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -13,10 +12,8 @@ from typing import Any, Literal
 
 from trustgraph_prompt.config_files import check
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.errors import (
     ConfigError,
-    ContractError,
     PromptError,
     RenderError,
     RequestError,
@@ -24,11 +21,23 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.graph import ontology
 from trustgraph_prompt.graph.graph_clause import GraphClause
+from trustgraph_prompt.graph.ontology_answer import AnswerReading
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
+from trustgraph_prompt.prompts.entry_parts import (
+    cache_seconds,
+    check_attempts,
+    check_native,
+    check_sources,
+    check_texts,
+    config_of,
+    contract_of,
+)
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.escalation import Escalation
 from trustgraph_prompt.prompts.match_clause import MatchClause
-from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
+from trustgraph_prompt.prompts.pool import Pool, PoolClause
+from trustgraph_prompt.prompts.shown_examples import ExampleChooser, Turn, own_examples, pool_examples
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -43,32 +52,20 @@ TRUSTGRAPH_ALIASES = {
 }
 """Two names of one prompt: the first is that of TrustGraph's code, the second that of its documents."""
 
-CACHE_SECONDS = 3600.0
-"""How long answers are cached where a prompt says `cache: true`."""
-
-_CONTRACT_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
-
-_OF_OBJECTS = ("repair-by-model", "echoes", "graph", "match", "answer-format")
-
-_FORMATS_OF = {
-    **dict.fromkeys(("schema", *_CONTRACT_KEYS), ("json", "jsonl")),
-    **dict.fromkeys(("many", "fences"), ("json",)),
-    "object-schema": ("jsonl",),
-    **dict.fromkeys(_OF_OBJECTS, ("json", "jsonl")),
-    **dict.fromkeys(("native", "passes"), ("jsonl",)),
-}
-"""The formats of answers to which a key of an entry applies."""
-
 AnswerFormat = Literal["none", "append", "needed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The messages for the model, and the terms in them, None where unknown."""
+    """The messages for the model, and the terms in them, None where unknown.
+
+    `examples` are shown before the prompt, in this order.
+    """
 
     system: str
     prompt: str
     terms: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
+    examples: tuple[Turn, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,11 +77,16 @@ class PromptDefinition:
     is the maximum number of passes, each of which asks for objects that are still missing. `cache` is for how
     many seconds an answer may be reused, None for never. `escalation` decides which answers are escalated.
     With `repair_by_model`, the attempt after a malformed answer shows the model only that answer.
+    `shown` are the examples that the model is shown (`terms` and `reads`), `examples_as` says how.
     With `keeps_echoes`, an object that repeats an example of the prompt is not rejected. With `native_items`,
     a server that supports schemas is asked for the objects of a jsonl answer as `{"items": […]}`.
     `graph` says how the objects become statements, None if they do not. `match` says which objects are the
-    same one when answers are scored; it affects no answer, and is not part of the version. `canary` is the id
-    of the canary that this version is, None for the served version.
+    same one when answers are scored; it affects no answer, and is not part of the version. With
+    `strict_ontology`, what does not fit an ontology is rejected, where it is otherwise only remarked;
+    `reading` reads an answer in the terms of one, None without. `canary` is the id of the canary that this
+    version is, None for the served version.
+    `pool_clause` says how many texts of which pool are shown before the question; `pool` has them, once it is
+    there (`with_pool`). `chooser` has the examples of both kinds, rendered.
 
     `answer_format` says whether instructions about the answer are appended to the question: "append", "none",
     or "needed", which appends them if the templates do not name the keys. Unless it is "none", the term
@@ -108,9 +110,16 @@ class PromptDefinition:
     keeps_echoes: bool = False
     answer_format: AnswerFormat = "none"
     native_items: bool = False
+    shown: tuple[Mapping[str, Any], ...] = ()
+    examples_as: Literal["turns", "text"] = "turns"
     graph: GraphClause | None = None
     match: MatchClause = field(default_factory=lambda: MatchClause({}))
+    strict_ontology: bool = False
+    reading: AnswerReading | None = field(default=None, compare=False, repr=False)
     canary: str | None = None
+    pool_clause: PoolClause | None = None
+    pool: Pool | None = None
+    chooser: ExampleChooser = field(default=ExampleChooser(), compare=False, repr=False)
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -127,9 +136,9 @@ class PromptDefinition:
             entry = {"dialect": "ibis", "aliases": TRUSTGRAPH_ALIASES.get(id, []), **known}
         check(entry, SCHEMA, where, PromptError)
         with _part_of(where):
-            _check_texts(entry)
-            contract = _contract(id, entry, strict=not is_trustgraphs)
-            _check_attempts(entry)
+            check_texts(entry)
+            contract = contract_of(id, entry, strict=not is_trustgraphs)
+            check_attempts(entry)
         with _part_of(where, "/prompt"):
             template = Template.compile(entry["prompt"], dialect=entry["dialect"], where=where)
         system = SYSTEM
@@ -137,40 +146,77 @@ class PromptDefinition:
             with _part_of(where, "/system"):
                 system = Template.compile(entry["system"], dialect=entry["dialect"], where=where)
         with _part_of(where):
-            _check_sources(contract, template.needs.named | system.needs.named, entry)
-            _check_native(contract, entry)
+            check_sources(contract, template.needs.named | system.needs.named, entry)
+            check_native(contract, entry)
         with _part_of(where, "/graph"):
             graph = GraphClause.of(entry["graph"], contract) if "graph" in entry else None
+        if graph is not None:
+            contract = contract.with_roles(graph.roles)
         with _part_of(where, "/match"):
             match = MatchClause.of(entry.get("match"), contract)
-        return cls(
+        with _part_of(where, "/examples"):
+            pool_clause = PoolClause.of(entry.get("examples", {}), contract.format)
+        prompt = cls(
             id=id,
             template=template,
             contract=contract,
-            config=_config(entry.get("model", {})),
+            config=config_of(entry.get("model", {})),
             **{key: entry[key] for key in ("attempts", "passes", "terms", "description") if key in entry},
             aliases=tuple(entry.get("aliases", ())),
             system=system,
             own_system="system" in entry,
-            cache=_cache_seconds(entry.get("cache", False)),
+            cache=cache_seconds(entry.get("cache", False)),
             escalation=Escalation(**entry["escalate"]) if "escalate" in entry else None,
             repair_by_model=entry.get("repair-by-model", False),
             keeps_echoes=entry.get("echoes") == "keep",
             native_items="native" in entry,
+            shown=tuple(entry.get("shown", ())),
+            examples_as=entry.get("examples", {}).get("as", "turns"),
+            strict_ontology=entry.get("ontology") == "strict",
             graph=graph,
             match=match,
+            pool_clause=pool_clause,
             answer_format=entry.get("answer-format", "none" if is_trustgraphs else "needed"),
         )
+        with _part_of(where):
+            return replace(prompt, chooser=ExampleChooser(own_examples(prompt)))
 
     def with_system(self, system: Template) -> PromptDefinition:
         """The same prompt in a workspace with this system message, which one with its own ignores."""
         return self if self.own_system or self.system is system else replace(self, system=system)
 
-    def with_contract(self, contract: Contract) -> PromptDefinition:
-        """The same prompt, of the same version, with a contract derived from its own."""
-        prompt = replace(self, contract=contract)
-        prompt.__dict__["version"] = self.version
+    def with_contract(
+        self, contract: Contract, *, attempts: int = 1, reading: AnswerReading | None = None
+    ) -> PromptDefinition:
+        """The same prompt, of the same version, with a contract derived from its own.
+
+        It has at least so many attempts. With `reading`, a server is asked for the objects as a list.
+        """
+        prompt = replace(
+            self,
+            contract=contract,
+            attempts=max(attempts, self.attempts),
+            reading=reading or self.reading,
+            native_items=self.native_items or reading is not None,
+        )
+        prompt.__dict__["_version_without_pool"] = self._version_without_pool
         return prompt
+
+    def with_roles_of(self, clause: GraphClause | None) -> PromptDefinition:
+        """The same prompt in a flow with this clause `graph`, which one with its own ignores."""
+        if clause is None or self.graph is not None:
+            return self
+        contract = self.contract.with_roles(clause.roles)
+        return self if contract is self.contract else self.with_contract(contract)
+
+    def with_pool(self, pool: Pool) -> PromptDefinition:
+        """The same prompt with the pool that it names, checked and indexed.
+
+        Raises `PromptError` for a text that cannot be rendered or whose objects the prompt refuses.
+        """
+        assert self.pool_clause is not None
+        examples = pool_examples(self, pool, self.pool_clause)
+        return replace(self, pool=pool, chooser=replace(self.chooser, pool=examples))
 
     def prefaced(self, preface: str) -> PromptDefinition:
         """The same prompt, with a template before its own. Raises `TemplateError`."""
@@ -186,9 +232,12 @@ class PromptDefinition:
 
         Of an ontology each of the `ontology.TERMS` may be missing, but not all unless the template tests one.
         """
-        given, needs = {*terms, *self.terms}, self.template.needs
-        required = needs.required | self.system.needs.required
-        if needs.named >= ontology.TERMS and ontology.TERMS.isdisjoint(given | needs.tested):
+        given, needs = {*terms, *self.terms}, (self.template.needs, self.system.needs)
+        required, named, tested = (
+            frozenset().union(*(getattr(each, kind) for each in needs))
+            for kind in ("required", "named", "tested")
+        )
+        if named >= ontology.TERMS_SHOWN and ontology.TERMS.isdisjoint(given | tested):
             required |= ontology.TERMS
         return sorted(required.difference(given, self._reserved))
 
@@ -200,6 +249,7 @@ class PromptDefinition:
         if self.template.dialect != "jinja" or not (missing := self.missing(terms)):
             return
         own = self.template.needs.required | (self.system.needs.required if self.own_system else frozenset())
+        own |= ontology.TERMS  # `missing` has all of them if there is none
         needed_by = {
             f"the prompt `{self.id}`": [term for term in missing if term in own],
             f"the system message of the workspace, which `{self.id}` uses,": [
@@ -218,15 +268,38 @@ class PromptDefinition:
     def question(self, terms: Mapping[str, object], *, share: float = 1.0) -> Question:
         """Render the question with the instructions about its answer; `terms` override the prompt's own.
 
+        Unless a template has the instructions, they are the end of the question; of the system message, where
+        examples stand between both, each of which is a passage and its answer.
+
         Raises as `Template.render`, and `RenderError` for a term with a reserved name.
         """
         if not self._reserved.isdisjoint(terms):
             raise RenderError(f"{self.id}: {answer_format.RESERVED}")
         merged = {**self.terms, **terms}
         given = {**merged, **dict.fromkeys(self._reserved, self._instructions)}
-        system, prompt = self.system.render(given, share=share), self.template.render(given, share=share)
+        system, prompt = self.system.render(given, share=share), self.passage(merged, share)
         at_end = "" if self._places_instructions else self._instructions
-        return Question(system, answer_format.append(prompt, at_end), merged)
+        if self.shows_examples:
+            system = answer_format.append(system, at_end)
+        else:
+            prompt = answer_format.append(prompt, at_end)
+        return Question(system, prompt, merged, self.chooser.examples(terms))
+
+    def passage(self, terms: Mapping[str, object], share: float) -> str:
+        """Render its template alone, as in examples. Raises as `Template.render`."""
+        return self.template.render(
+            {**terms, **dict.fromkeys(self._reserved, self._instructions)}, share=share
+        )
+
+    @property
+    def shows_examples(self) -> bool:
+        """Whether a question may show examples."""
+        return bool(self.shown or self.pool_clause)
+
+    @property
+    def examples(self) -> Sequence[Turn]:
+        """Its own examples that the model is shown before a question."""
+        return self.chooser.own.turns
 
     @cached_property
     def unnamed_keys(self) -> list[str]:
@@ -252,17 +325,40 @@ class PromptDefinition:
         """Terms that requests and the prompt's own terms must not contain."""
         return frozenset() if self.answer_format == "none" else frozenset((answer_format.TERM,))
 
-    @cached_property
+    @property
     def version(self) -> str:
-        """A hash (sha256, hex) of everything that affects the answer.
+        """A hash (sha256, hex) of everything that affects the answer."""
+        if self.pool_clause is None:
+            return self._version_without_pool
+        return _hash({"version": self._version_without_pool, "examples": asdict(self.pool_clause)})
 
-        Computed on first use: a new system message changes the version of every prompt at once.
+    def identity(self, examples: Iterable[Turn]) -> str:
+        """A hash of everything that affects the answer to a question that shows these examples.
+
+        The version; of a prompt with a pool, the examples count instead of the pool, so that an answer is
+        kept for as long as these stay the same.
         """
-        decides = {
+        if self.pool_clause is None:
+            return self.version
+        shown = [[turn.passage, turn.answer] for turn in examples if turn.id]
+        return _hash({"version": self._version_without_pool, "shown": shown})
+
+    @cached_property
+    def _version_without_pool(self) -> str:
+        """Computed on first use: a new system message changes the version of every prompt at once."""
+        return _hash(self._decides)
+
+    @property
+    def _decides(self) -> dict[str, Any]:
+        """What affects all answers alike."""
+        schemas = [self.contract.schema, self.contract.versions]
+        return {
             "prompt": [self.template.dialect, self.template.source],
             "system": [self.system.dialect, self.system.source],
             "contract": self.contract.fingerprint,
-            "schema": [self.contract.schema, self.contract.versions],  # a model sees its descriptions
+            "schema": schemas,  # a model sees its descriptions
+            # a quote is worth most as the first key, and the order of keys is sorted away below
+            **({"schema as written": json.dumps(schemas)} if self.contract.quote_keys else {}),
             "config": asdict(self.config),
             "attempts": self.attempts,
             **({"passes": self.passes} if self.passes > 1 else {}),
@@ -271,10 +367,11 @@ class PromptDefinition:
             **({"echoes": "keep"} if self.keeps_echoes else {}),
             **({"answer-format": self._instructions} if self._instructions else {}),
             **({"native": "items"} if self.native_items else {}),
+            **({"shown": [self.examples_as, *self.shown]} if self.shown or self.pool_clause else {}),
             **({"graph": asdict(self.graph)} if self.graph else {}),
+            **({"ontology": "strict"} if self.strict_ontology else {}),
             "terms": self.terms,
         }
-        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 def system_template(value: object) -> Template:
@@ -287,6 +384,10 @@ def system_template(value: object) -> Template:
         return Template.compile(value["prompt"], dialect=value["dialect"], where="system")
 
 
+def _hash(decides: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+
 @contextmanager
 def _part_of(where: str, path: str = "") -> Iterator[None]:
     """Raise the errors of a part of an entry with the name of the entry, and with the path of the part."""
@@ -294,110 +395,3 @@ def _part_of(where: str, path: str = "") -> Iterator[None]:
         yield
     except ConfigError as error:
         raise error.at(where, path) from error
-
-
-def _check_texts(entry: Mapping[str, Any]) -> None:
-    """Raise `PromptError` for a prompt without text, and for terms that cannot be rendered."""
-    terms = entry.get("terms", {})
-    if not entry["prompt"].strip():
-        raise PromptError("the prompt has no text", path="/prompt", found=entry["prompt"])
-    try:
-        check_terms(terms, RenderMeter())
-    except RenderError as error:
-        raise PromptError(str(error), path="/terms") from error
-    if (term := answer_format.TERM) in terms and entry.get("answer-format") != "none":
-        path = f"/terms/{term}"
-        raise PromptError(answer_format.RESERVED, path=path, found=term, expected="another name")
-
-
-def _check_attempts(entry: Mapping[str, Any]) -> None:
-    attempts = entry.get("attempts", 1)
-    if entry.get("repair-by-model") and attempts < 2:
-        problem = "`repair-by-model` needs a second attempt"
-        raise PromptError(problem, path="/attempts", found=attempts, expected="2 or more")
-
-
-def _check_sources(contract: Contract, named: frozenset[str], entry: Mapping[str, Any]) -> None:
-    """Raise `PromptError` if the schema grounds values (`x-from`) in a term that the prompt does not have."""
-    known = (named - {answer_format.TERM}) | entry.get("terms", {}).keys()
-    unknown = contract.sources.terms - known if contract.sources else ()
-    for term in sorted(unknown):
-        raise PromptError(
-            "the schema takes values from a term that the prompt does not have",
-            path="/object-schema" if entry.get("object-schema") is not None else "/schema",
-            found=term,
-            expected=", ".join(sorted(known)) or "a term of the prompt",
-        )
-
-
-def _check_native(contract: Contract, entry: Mapping[str, Any]) -> None:
-    if "native" in entry and server_schema(contract, items=True) is None:
-        raise PromptError(
-            "no server can enforce this schema",
-            path="/native",
-            found=entry["native"],
-            expected="no `versions`, and a schema of objects without a key `items`",
-        )
-
-
-def _config(model: Mapping[str, Any]) -> RuntimeConfig:
-    """The settings of an entry's `model`: two keys have other names in `RuntimeConfig`."""
-    settings = {key.replace("-", "_"): value for key, value in model.items()}
-    if "stop" in settings:
-        settings["stop_sequences"] = tuple(settings.pop("stop"))
-    return RuntimeConfig(model=settings.pop("name", None), **settings)
-
-
-def _cache_seconds(cache: bool | Mapping[str, float]) -> float | None:
-    if isinstance(cache, bool):
-        return CACHE_SECONDS if cache else None
-    return cache["seconds"]
-
-
-def _contract(id: str, entry: Mapping[str, Any], *, strict: bool) -> Contract:
-    format = entry.get("response-type", "text")
-    for key, formats in _FORMATS_OF.items():
-        if strict and entry.get(key) is not None and format not in formats:
-            problem, expected = f"`{key}` does not apply to an answer of type {format}", " or ".join(formats)
-            raise PromptError(problem, path="/response-type", found=format, expected=expected)
-    key = "object-schema" if format == "jsonl" and entry.get("object-schema") is not None else "schema"
-    schema = None if format == "text" else entry.get(key)
-    try:
-        options = {name: entry[name] for name in _CONTRACT_KEYS if name in entry}
-        return Contract.from_schema(schema, format=format, name=id, **options)
-    except ContractError as error:
-        # none of these keys is a keyword of JSON Schema
-        is_schema = not error.path.startswith(tuple(f"/{name}" for name in _CONTRACT_KEYS))
-        raise error.at("", f"/{key}" if is_schema else "") from error
-
-
-Operator = Literal["~", "==", "!=", "contains"]
-
-_MARKUP = str.maketrans("", "", "*_`#")
-_PUNCTUATION = str.maketrans("", "", ".!?,;:")
-
-
-@dataclass(frozen=True, slots=True)
-class Escalation:
-    """A condition on the text of an answer: how it compares with `value`.
-
-    `==` and `!=` ignore surrounding white space. `~` also ignores Markdown, punctuation, case and layout.
-    `contains` searches for the exact value. An empty answer meets no condition.
-    """
-
-    op: Operator
-    value: str
-
-    def holds(self, answer: str, *, cut: bool = False) -> bool:
-        """Whether the answer is escalated. Only `contains` applies to a truncated (`cut`) answer."""
-        if self.op == "contains":
-            return self.value in answer
-        if cut or not answer.strip():
-            return False
-        if self.op == "~":
-            return _plain(answer) == _plain(self.value)
-        return (answer.strip() == self.value.strip()) is (self.op == "==")
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"\s+", " ", text.translate(_MARKUP).translate(_PUNCTUATION)).strip().casefold()

@@ -8,6 +8,8 @@ from typing import Any
 from trustgraph_prompt.graph.graph_clause import SCHEMA as GRAPH_SCHEMA
 from trustgraph_prompt.llm.records import NO_EXTRAS
 from trustgraph_prompt.prompts.match_clause import SCHEMA as MATCH_SCHEMA
+from trustgraph_prompt.prompts.pool import CLAUSE as EXAMPLES_SCHEMA
+from trustgraph_prompt.prompts.shown_examples import SCHEMA as SHOWN_SCHEMA
 
 
 def _flag(description: str) -> dict[str, Any]:
@@ -122,6 +124,14 @@ SCHEMA: Mapping[str, Any] = {
             "default": "refuse",
             "description": "Whether an object is rejected that repeats an example of the prompt and contains "
             "nothing from a term.",
+        },
+        "shown": SHOWN_SCHEMA,
+        "examples": EXAMPLES_SCHEMA,
+        "ontology": {
+            "enum": ["mark", "strict"],
+            "default": "mark",
+            "description": "Whether an object that does not fit the ontology is marked or rejected, if its "
+            "relation is known (jsonl).",
         },
         "escalate": {
             "type": "object",

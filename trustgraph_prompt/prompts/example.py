@@ -11,7 +11,9 @@ from trustgraph_prompt.prompts.source_map import SourceMap
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
-    "required": ["answer"],
+    "if": {"required": ["show"], "properties": {"show": {"const": True}}},
+    "then": {"required": ["terms", "reads"]},
+    "else": {"required": ["answer"]},
     "additionalProperties": False,
     "properties": {
         "answer": {"type": "string", "description": "The answer of a model, verbatim."},
@@ -28,6 +30,7 @@ SCHEMA: Mapping[str, Any] = {
         },
         "finish-reason": {"type": "string", "description": "The finish reason that the server reported."},
         "terms": {"type": "object", "description": "Terms with which the question must render."},
+        "show": {"type": "boolean", "description": "Whether the model is shown `terms` and `reads`."},
     },
 }
 """The clauses of an `example`."""
@@ -41,7 +44,8 @@ class Example:
 
     `prompt` is the id of the prompt. `reads` is the text, the value, or the list of objects (jsonl); with a
     `reason` other than `SUCCESS`, None allows any value. None in `refuses` (the number of rejected objects),
-    `truncated` and `stage` allows any. With `terms`, the question must render.
+    `truncated` and `stage` allows any. With `terms`, the question must render; with `show`, the model is
+    shown them and what is read.
     """
 
     prompt: str
@@ -53,6 +57,7 @@ class Example:
     reason: Reason = Reason.SUCCESS
     finish_reason: str | None = None
     terms: Mapping[str, Any] | None = None
+    show: bool = False
     name: str = ""
     places: SourceMap = field(default=_NOWHERE, compare=False, repr=False)
 

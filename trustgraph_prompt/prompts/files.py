@@ -10,10 +10,12 @@ from typing import Any
 import orjson
 
 from trustgraph_prompt.config_files import check, read_bytes, read_text, read_yaml
-from trustgraph_prompt.errors import PromptError, raise_first
+from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
 from trustgraph_prompt.prompts.definition import PromptDefinition
 from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.example import Example
+from trustgraph_prompt.prompts.pool import POOL
+from trustgraph_prompt.prompts.pool_files import naming, pool_of_file
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY, PromptSet
 from trustgraph_prompt.prompts.source_map import SourceMap
 
@@ -78,7 +80,7 @@ def together(parts: Iterable[PromptFiles]) -> PromptFiles:
     examples: list[Example] = []
     for part in parts:
         for key in part.entries:
-            if key in entries:
+            if key in entries and not key.startswith(POOL):
                 raise PromptError(
                     "the system message is defined twice"
                     if key == SYSTEM_KEY
@@ -98,15 +100,39 @@ def _file(path: Path) -> PromptFiles:
         document = read_yaml(path, PromptError)
         is_system = path.stem == SYSTEM_KEY
         check(document, SYSTEM_SCHEMA if is_system else SCHEMA, str(path), PromptError)
-        if not is_system:
-            PromptDefinition.from_entry(path.stem, document, where=str(path))
         key = SYSTEM_KEY if is_system else PREFIX + path.stem
-        return PromptFiles({key: _json(document, path)}, places={key: SourceMap(str(path))})
+        places = {key: SourceMap(str(path))}
+        if is_system:
+            return PromptFiles({key: _json(document, path)}, places=places)
+        PromptDefinition.from_entry(path.stem, document, where=str(path))
+        return _with_pools({key: document}, places, path)
     from trustgraph_prompt.prompts.prompt_file import compile_file
 
     compiled = compile_file(read_text(path, PromptError), str(path))
-    entries = {key: _json(entry, path) for key, entry in compiled.entries.items()}
-    return PromptFiles(entries, compiled.examples, compiled.places)
+    return _with_pools(compiled.entries, compiled.places, path, compiled.examples)
+
+
+def _with_pools(
+    entries: Mapping[str, Mapping[str, Any]],
+    places: Mapping[str, SourceMap],
+    path: Path,
+    examples: tuple[Example, ...] = (),
+) -> PromptFiles:
+    """The entries of a file, after the pools that they name. Raises `ConfigError` for an unusable one."""
+    pools: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    for key, entry in entries.items():
+        if name := entry.get("examples", {}).get("from"):
+            prompt = PromptDefinition.from_entry(key.removeprefix(PREFIX), entry)
+            try:
+                pool = pool_of_file(prompt, path.parent / name)
+            except ConfigError as error:
+                error.add_note(f"{places[key].of('/examples/from')}: `examples` names this file")
+                raise
+            pools[pool.key] = pool.text.decode()
+            entry = naming(pool, entry)
+        texts[key] = _json(entry, path)
+    return PromptFiles(pools | texts, examples, places)
 
 
 def _json(document: Any, path: Path) -> str:
@@ -125,7 +151,7 @@ def _export(path: Path) -> dict[str, str]:
     entries = {
         key: _text(value)
         for key, value in (prompts.items() if isinstance(prompts, dict) else ())
-        if key == SYSTEM_KEY or key.startswith(PREFIX)
+        if key == SYSTEM_KEY or key.startswith((PREFIX, POOL))
     }
     if not entries:
         raise PromptError(

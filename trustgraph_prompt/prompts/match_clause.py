@@ -39,11 +39,13 @@ class MatchClause:
     """Two objects are the same if all these keys agree; without keys, if they agree as a whole, normalised.
 
     `required` are those keys that every object has. `is_default` says that the prompt has no clause.
+    `ignored` are the quotes of objects, by which these are not compared unless the clause names them.
     """
 
     keys: Mapping[str, How]
     required: frozenset[str] = frozenset()
     is_default: bool = False
+    ignored: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
         hows = {key: f"fuzzy {how:g}" if isinstance(how, float) else how for key, how in self.keys.items()}
@@ -63,7 +65,7 @@ class MatchClause:
                 key
                 for kind in kinds
                 for key in kind.properties
-                if key in kind.required and kind.allows("string", key)
+                if key in kind.required and kind.allows("string", key) and key not in contract.quote_keys
             )
             keys = dict.fromkeys(strings, "normalised")
         for key, how in (data or {}).items():
@@ -71,4 +73,5 @@ class MatchClause:
             check_key(key, "string" if is_fuzzy else None, kinds, (key,))
             keys[key] = float(how["fuzzy"]) if is_fuzzy else how
         required = frozenset(key for key in keys if all(key in kind.required for kind in kinds))
-        return cls(keys, required, is_default=data is None)
+        ignored = frozenset(contract.quote_keys).difference(keys)
+        return cls(keys, required, is_default=data is None, ignored=ignored)

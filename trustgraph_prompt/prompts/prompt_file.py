@@ -20,13 +20,14 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.language import File, locate, to_json_schema
-from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
+from trustgraph_prompt.language.nodes import ExampleDef, ListOf, Name, Position, PromptDef
 from trustgraph_prompt.language.parse import merge_prompts, read
 from trustgraph_prompt.prompts import example
 from trustgraph_prompt.prompts.definition import PromptDefinition, system_template
 from trustgraph_prompt.prompts.entry_schema import SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
+from trustgraph_prompt.prompts.shown_examples import answer_text
 from trustgraph_prompt.prompts.source_map import SourceMap
 from trustgraph_prompt.prompts.template import Template
 
@@ -41,6 +42,7 @@ _NOT_CLAUSES = {
     "schema": _EXPECTING,
     "object-schema": _EXPECTING,
     "many": _EXPECTING,
+    "shown": "`show: true` in an `example`",
     "escalate": '`escalate if ~ "…"`',
 }
 """Keys of an entry that are not clauses, and what to write instead."""
@@ -152,6 +154,7 @@ class _DeclaredPrompt:
         self.key = PREFIX + prompt.name
         self.places = SourceMap(where, prompt.at, prompt.places, source)
         self._examples = [(given, SourceMap(where, given.at, given.places)) for given in prompt.examples]
+        self._shown = [each for each in self._examples if each[0].settings.get("show") is True]
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -162,6 +165,11 @@ class _DeclaredPrompt:
             entry["model"] = {"name": prompt.model, **prompt.settings.get("model", {})}
         if prompt.escalation is not None:
             entry["escalate"] = {"op": prompt.escalation.op, "value": prompt.escalation.value}
+        if self._shown:
+            entry["shown"] = [
+                {key: value for key, value in given.settings.items() if key in ("terms", "reads")}
+                for given, _ in self._shown
+            ]
         return {**entry, "prompt": prompt.text}
 
     def _answer(self) -> dict[str, Any]:
@@ -184,31 +192,51 @@ class _DeclaredPrompt:
             path = "/text" if error.path == "/prompt" else error.path
             raise _in_template(error, self.places, path, text) from error
         except ConfigError as error:
+            if error.path.startswith("/shown/"):
+                raise self._of_example(error) from error
             path = error.path if error.path in self.places.parts else ""
             raise error.moved(self._place(error.path), path) from error
 
+    def _of_example(self, error: ConfigError) -> ConfigError:
+        """An error of the entry's `shown`, with its example and its place there."""
+        index, _, rest = error.path.removeprefix("/shown/").partition("/")
+        given, places = self._shown[int(index)]
+        path = f"/{rest}" if f"/{rest}" in places.parts else ""
+        message = f"{self._name_of(given)}: {error.message}"
+        return PromptError(
+            message, where=places.of(f"/{rest}"), path=path, found=error.found, expected=error.expected
+        )
+
+    def _name_of(self, example: ExampleDef) -> str:
+        return f"{self._prompt.name}: {example.name or 'an example'}"
+
     def examples(self) -> Iterator[Example]:
-        """Its examples, which are valid."""
+        """Its examples, which are valid. One without an answer is shown, and its answer is what it reads."""
+        contract = self.definition().contract if self._shown else None
         for given, places in self._examples:
-            yield Example.from_settings(
-                self._prompt.name, given.settings, name=given.name or "", places=places
-            )
+            settings = given.settings
+            if "answer" not in settings and contract is not None:
+                settings = {"answer": answer_text(settings["reads"], contract), **settings}
+            yield Example.from_settings(self._prompt.name, settings, name=given.name or "", places=places)
 
     def problems(self) -> Iterator[ConfigError]:
         """All errors in the prompt, with their places."""
-        clauses = list(self.problems_of_clauses())
+        clauses, of_examples = list(self.problems_of_clauses()), list(self._problems_of_examples())
         yield from clauses
         if not clauses:
             try:
                 self.definition()
             except ConfigError as error:
-                yield error
+                if error.where not in [problem.where for problem in of_examples]:
+                    yield error
+        yield from of_examples
+
+    def _problems_of_examples(self) -> Iterator[ConfigError]:
         for given, places in self._examples:
             yield from _problems_of_settings(given.settings, example.SCHEMA, places)
-            if not given.settings.keys() & {"reads", "reason"}:
-                example_of = f"{self._prompt.name}: {given.name or 'an example'}"
+            if not given.settings.keys() & {"reads", "reason", "show"}:
                 yield PromptError(
-                    f"{example_of}: the expected result is missing",
+                    f"{self._name_of(given)}: the expected result is missing",
                     where=places.of(),
                     found=", ".join(given.settings) or "no clauses",
                     expected="`reads` or `reason`",

@@ -11,6 +11,7 @@ import orjson
 from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, excerpt, without_frames
 from trustgraph_prompt.prompts.answer_format import TERM
 from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question, system_template
+from trustgraph_prompt.prompts.pool import POOL, Pools
 from trustgraph_prompt.prompts.template import Template
 
 MAX_PROMPTS = 1_000
@@ -30,11 +31,16 @@ PREFIX = "template."
 
 
 class _BuiltEntry(NamedTuple):
-    """The text of an entry, what was last built from it, and why the present text was rejected."""
+    """The text of an entry, what was last built from it, and why the present text was rejected.
+
+    `pool` is the key of the pool that it names, and `pool_text` the text of that, empty if it is not there.
+    """
 
     text: bytes
     built: Template | PromptDefinition | None
     error: ConfigError | None = None
+    pool: str = ""
+    pool_text: bytes = b""
 
     def under(self, system: Template) -> _BuiltEntry:
         """The entry with its prompt in a workspace that has this system message."""
@@ -58,23 +64,34 @@ class PromptSet:
     notes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def build(cls, entries: Mapping[str, str | bytes], previous: PromptSet | None = None) -> PromptSet:
-        """Build a snapshot of the entries `system` and `template.<id>`, each JSON text; ignores other keys.
+    def build(
+        cls,
+        entries: Mapping[str, str | bytes],
+        previous: PromptSet | None = None,
+        *,
+        pools: bool = True,
+    ) -> PromptSet:
+        """Build a snapshot of the entries `system`, `template.<id>` and `pool.<sha256>`, each JSON text.
 
-        An error in an entry affects only that entry. Entries that have not changed since `previous` are not
-        built again. An entry without text is deleted. If there are more than `MAX_PROMPTS`, the entries that
-        `previous` has take precedence, then the others in their order.
+        Ignores other keys. An error in an entry affects only that entry, and a pool that is missing or not
+        valid the prompts that name it. Without `pools`, prompts lack theirs, and have their versions.
+        Entries that have not changed since `previous` are not built again, nor are their pools. An entry
+        without text is deleted. If there are more than `MAX_PROMPTS`, the entries that `previous` has take
+        precedence, then the others in their order.
         """
         texts = {
             key: text.encode(errors="surrogatepass") if isinstance(text, str) else text
             for key, text in entries.items()
-            if text and (key == SYSTEM_KEY or key.startswith(PREFIX))
+            if text and (key == SYSTEM_KEY or key.startswith((PREFIX, POOL)))
         }
-        read, too_many = _read_all(texts, previous._entries if previous else {})
+        before = previous._entries if previous else {}
+        known = (each.built.pool for each in before.values() if isinstance(each.built, PromptDefinition))
+        named = Pools({key: texts.pop(key) for key in [*texts] if key.startswith(POOL)}, filter(None, known))
+        read, too_many = _read_all(texts, before, named if pools else None)
         system = read[SYSTEM_KEY].built if SYSTEM_KEY in read else None
         system = system if isinstance(system, Template) else SYSTEM
         read = {key: entry.under(system) for key, entry in read.items()}
-        valid = {built.id: built for _, built, _ in read.values() if isinstance(built, PromptDefinition)}
+        valid = {built.id: built for _, built, *_ in read.values() if isinstance(built, PromptDefinition)}
         prompts, conflicts = _with_own_aliases(valid, system, previous)
         aliases = {alias: id for id in prompts for alias in prompts[id].aliases if alias not in prompts}
         invalid = {key: entry.error for key, entry in read.items() if entry.error is not None}
@@ -146,28 +163,34 @@ def _note_of_limit(count: int) -> str:
 
 
 def _read_all(
-    texts: Mapping[str, bytes], before: Mapping[str, _BuiltEntry]
+    texts: Mapping[str, bytes], before: Mapping[str, _BuiltEntry], pools: Pools | None
 ) -> tuple[dict[str, _BuiltEntry], dict[str, ConfigError]]:
     """The entries, those that were there before first, and the errors of those beyond the limit, by key."""
     keys = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before))
     limit = MAX_PROMPTS + (SYSTEM_KEY in texts)
     message = f"the workspace has more than {MAX_PROMPTS:,} prompts"
     return (
-        {key: _read(key, texts[key], before.get(key)) for key in keys[:limit]},
+        {key: _read(key, texts[key], before.get(key), pools) for key in keys[:limit]},
         {key: PromptError(message, where=key) for key in keys[limit:]},
     )
 
 
-def _read(key: str, text: bytes, before: _BuiltEntry | None) -> _BuiltEntry:
-    if before is not None and before.text == text:
+def _read(key: str, text: bytes, before: _BuiltEntry | None, pools: Pools | None) -> _BuiltEntry:
+    there = pools.texts if pools else {}
+    if before is not None and before.text == text and before.pool_text == there.get(before.pool, b""):
         return before
+    name = ""
     try:
-        return _BuiltEntry(text, _build(key, text))
+        built = _build(key, text)
+        if pools and isinstance(built, PromptDefinition) and built.pool_clause:
+            name = f"{POOL}{built.pool_clause.pool}"
+            built = built.with_pool(pools.get(built.pool_clause, key))
+        return _BuiltEntry(text, built, None, name, there.get(name, b""))
     except ConfigError as invalid:
         error = without_frames(invalid)
     except Exception as defect:  # a defect of this project must not affect other entries either
         error = PromptError(f"the entry cannot be used: {type(defect).__name__}: {defect}", where=key)
-    return _BuiltEntry(text, before.built if before else None, error)
+    return _BuiltEntry(text, before.built if before else None, error, name, there.get(name, b""))
 
 
 def _build(key: str, text: bytes) -> Template | PromptDefinition:

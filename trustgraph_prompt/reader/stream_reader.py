@@ -69,7 +69,7 @@ class StreamReader:
     ) -> None:
         if not isinstance(contract, Contract):
             contract = Contract.from_schema(None, format=contract)
-        self._contract = contract if contract.sources is None else contract.with_terms(terms)
+        self._contract = contract.with_terms(terms) if contract.asks_terms else contract
         self._commands = LatexCommands(contract.terms if terms is None else terms)
         self._markers = markers_of(None if thinking is None else notation(*thinking))
         self._unread: list[str] = []

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from trustgraph_prompt import package_data
@@ -11,6 +13,7 @@ from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import ConfigError, FlowError, suggestion
 from trustgraph_prompt.graph.graph_clause import GraphClause
 from trustgraph_prompt.graph.ontology_config import merged, read_ontology
+from trustgraph_prompt.graph.ontology_files import index_of
 from trustgraph_prompt.graph.tables import read_table
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.trustgraph.config_client import Values
@@ -22,7 +25,6 @@ from trustgraph_prompt.trustgraph.flow_definitions import (
     completions,
 )
 from trustgraph_prompt.worker.flow import Flow, GraphOptions, Input, Outputs, TopicChoice
-from trustgraph_prompt.worker.flow_file import index_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,8 @@ class ExtractorSpec:
     add: Callable[[Flow, Values], Flow] = field(default=lambda flow, values: flow)
 
 
+log = logging.getLogger(__name__)
+
 TRIPLES, CONTEXTS, ROWS = "triples", "entity-contexts", "output"
 
 
@@ -49,7 +53,7 @@ def _with_tables(flow: Flow, values: Values) -> Flow:
 
 def _with_ontology(flow: Flow, values: Values) -> Flow:
     ontologies = merged([read_ontology(key, text) for key, text in sorted(values.items())])
-    return replace(flow, ontology=index_of(ontologies, "config type ontology"))
+    return replace(flow, ontology=index_of(ontologies, partial(log.warning, "%s")))
 
 
 EXTRACTORS: Final[Mapping[str, ExtractorSpec]] = {

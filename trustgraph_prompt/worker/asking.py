@@ -13,10 +13,11 @@ from typing import Protocol
 from trustgraph_prompt.ask import Listen, ask
 from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.errors import RenderTooLong, RequestError
-from trustgraph_prompt.graph.ontology_choice import OntologyIndex
+from trustgraph_prompt.graph.ontology import TERMS
 from trustgraph_prompt.llm import RetryPolicy
 from trustgraph_prompt.llm.topic_provider import OverTopics
 from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.prompts.within_ontology import ontology_in, within
 from trustgraph_prompt.reader import Outcome, read
 from trustgraph_prompt.worker.around.journal import AskResult
 from trustgraph_prompt.worker.config.source import VERSION_CHARACTERS
@@ -33,9 +34,6 @@ SHARE_ON_THE_LOOP = 0.02
 
 SECONDS_TO_ANSWER = 1.0
 """Time reserved for sending the answer or an error, but at most a tenth of the budget."""
-
-ATTEMPTS = 2
-"""At least, so that an object that violates an ontology is asked for again. TrustGraph's entries say one."""
 
 
 class Handler(Protocol):
@@ -55,15 +53,19 @@ class PromptHandler(Publisher):
     """
 
     async def ask(self) -> None:
-        """Ask the prompt of the request, in the terms of the ontology if the flow has one.
+        """Ask the prompt of the request, in the terms of the ontology if the flow or the request has one.
 
         Then an object that violates the ontology is rejected with the reason. A text that has no word of a
         large one needs no answer. Raises `RequestError`, `RenderError`.
         """
         context = self._context
-        prompt, terms = prompt_of(context), context.request.terms
-        if context.flow.ontology is not None:
-            prompt, of_ontology = await _within(context.flow.ontology, prompt, str(terms.get("text", "")))
+        prompt, terms = prompt_of(context).with_roles_of(context.flow.graph.clause), context.request.terms
+        ontology = context.flow.ontology
+        if ontology is None and not TERMS.isdisjoint(terms):
+            ontology = await beside(ontology_in, terms, prompt.contract, prompt.id)
+        if ontology is not None:
+            text = str(terms.get("text", ""))
+            prompt, of_ontology = await beside(within, ontology, prompt, text)
             if of_ontology is None:
                 log.info("the model is not asked: the text has no word of the ontology")
                 context.entry.result = AskResult(prompt, replace(read("[]", prompt.contract), calls=()))
@@ -87,13 +89,14 @@ def prompt_of(context: RequestContext) -> PromptDefinition:
 
 
 async def render(prompt: PromptDefinition, terms: Mapping[str, object]) -> Question:
-    """The question to ask, rendered beside the event loop if that takes long.
+    """The question to ask, rendered, and its examples chosen, beside the event loop if that takes long.
 
     Raises `RequestError`, `RenderError`.
     """
     prompt.require(terms)
     try:
-        question = prompt.question(terms, share=SHARE_ON_THE_LOOP)
+        steps = prompt.chooser.effort(terms)
+        question = await beside(partial(prompt.question, terms, share=SHARE_ON_THE_LOOP), steps=steps)
     except RenderTooLong:
         question = await beside(prompt.question, terms)
     if missing := prompt.missing(terms):
@@ -167,22 +170,6 @@ def _log_outcome(prompt: PromptDefinition, outcome: Outcome) -> None:
             "canary": prompt.canary,
         },
     )
-
-
-async def _within(
-    ontology: OntologyIndex, prompt: PromptDefinition, text: str
-) -> tuple[PromptDefinition, Mapping[str, object] | None]:
-    """The prompt that keeps to the part of an ontology that a text needs, and the terms of that part.
-
-    None if the text has no word of the ontology, and the answer may be empty. Raises `RequestError`.
-    """
-    if prompt.contract.versions:
-        raise RequestError(f"prompt {prompt.id} has versions, which cannot keep to an ontology")
-    part = await beside(ontology.choose, text)
-    prompt = replace(
-        prompt.with_contract(prompt.contract.checked(part.check)), attempts=max(ATTEMPTS, prompt.attempts)
-    )
-    return prompt, part.terms if part or prompt.contract.format != "jsonl" else None
 
 
 @contextmanager

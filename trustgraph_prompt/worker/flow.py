@@ -17,6 +17,7 @@ from trustgraph_prompt.graph.tables import TableDefinition
 from trustgraph_prompt.graph.vocabulary import ENTITIES
 from trustgraph_prompt.json_text.thinking import Notation
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts.within_ontology import why_not_within
 
 WORK_SECONDS = 600.0
 """Default for one delivery, so that a server that never answers does not block a slot forever."""
@@ -49,7 +50,8 @@ class Outputs:
     """Where results go. `objects` by the value of the discriminator, "" for all other values.
 
     `response` is None if no requester waits (chunks), `answers` if no record is kept (text completions).
-    `triples` and `entity_contexts` are for the graph of a chunk, `rows` for the rows of its tables.
+    `triples` and `entity_contexts` are for the graph of a chunk, `rows` for the rows of its tables. `quotes`
+    says whether objects are published with their quotes.
     """
 
     answers: str | None = None
@@ -58,6 +60,7 @@ class Outputs:
     triples: str | None = None
     entity_contexts: str | None = None
     rows: str | None = None
+    quotes: Literal["keep", "drop"] = "keep"
 
     @property
     def topics(self) -> frozenset[str]:
@@ -219,9 +222,8 @@ class Flow:
             needs = f"prompt `{prompt.id}` needs {', '.join(missing)}"
             near = suggestion(missing[0], self._terms_of_a_chunk)
             return f"{needs}, which the flow gives under none of `ontology`, `tables` and `terms`{near}"
-        if prompt and self.ontology and ONTOLOGY_TERMS.isdisjoint(prompt.named):
-            terms = ", ".join(sorted(ONTOLOGY_TERMS))
-            return f"prompt `{prompt.id}` uses nothing of the ontology: it names none of the terms {terms}"
+        if prompt and self.ontology and (why := why_not_within(prompt, self.ontology.ontology)):
+            return why
         if prompt and self.outputs.has_graph and not (prompt.graph or self.graph.clause or self.ontology):
             return f"prompt `{prompt.id}` has no clause `graph`: no triples are made of its objects"
         return None

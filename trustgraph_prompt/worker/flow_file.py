@@ -6,19 +6,18 @@ import json
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
 from trustgraph_prompt import package_data
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.config_files import check, read_text, read_yaml
+from trustgraph_prompt.config_files import check, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
-from trustgraph_prompt.graph.ontology import Ontology
+from trustgraph_prompt.graph import ontology_files
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
-from trustgraph_prompt.graph.owl import parse_ontology
 from trustgraph_prompt.graph.tables import TableDefinition
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.worker.flow import (
@@ -43,7 +42,6 @@ OF_ANSWERS = ("terms", "unusable", "allow-parameters", "keep-answers")
 
 log = logging.getLogger(__name__)
 
-_MOST_WARNINGS = 20  # about an ontology
 _SECONDS = {"h": 3600.0, "d": 86_400.0}  # of the units of `keep-answers`
 
 MAX_TEMPERATURE = 100
@@ -117,7 +115,7 @@ def _flow(document: Mapping[str, Any], folder: Path, processor: str) -> Flow:
         name=name,
         input=input,
         outputs=_topics_of_outputs(document["outputs"], None if input.kind == COMPLETION else answers),
-        ontology=_ontology(folder, document["ontology"]) if "ontology" in document else None,
+        ontology=_ontology(folder, document) if "ontology" in document else None,
         graph=GraphOptions(**_with_underscores(document.get("graph", {}))),
         tables=_tables(document),
         budget=Budget(**{"work_seconds": WORK_SECONDS} | _with_underscores(document.get("budget", {}))),
@@ -147,6 +145,7 @@ def _topics_of_outputs(outputs: Mapping[str, Any], answers: str | None) -> Outpu
     single.pop("objects", None)
     return Outputs(
         objects={value: topics.resolve(topic) for value, topic in by_type.items()},
+        quotes=single.pop("quotes", "keep"),
         **_with_underscores({key: topic and topics.resolve(topic) for key, topic in single.items()}),
     )
 
@@ -173,7 +172,9 @@ def _check_kind(document: Any) -> None:
         foreign = ["/parameters"] if "parameters" in document else []
     if kind != "chunk":
         foreign += [f"/outputs/{key}" for key in OF_CHUNKS if key in outputs]
-        foreign += [f"/{key}" for key in ("graph", "ontology", "tables") if key in document]
+        foreign += [
+            f"/{key}" for key in ("graph", "ontology", "ontology-language", "tables") if key in document
+        ]
     if foreign:
         raise invalid(foreign[0], f"does not apply to messages of the kind {kind}")
 
@@ -188,7 +189,9 @@ _USELESS = (
 
 
 def _check_together(document: Any) -> None:
-    """Refuse what another key makes useless."""
+    """Refuse what another key makes useless, or needs."""
+    if "ontology-language" in document and "ontology" not in document:
+        raise invalid("/ontology-language", "has no effect without `ontology`")
     for path, beside in _USELESS:
         *inside, key = path.split("/")[1:]
         place = document.get(inside[0], {}) if inside else document
@@ -215,19 +218,9 @@ def _table(key: str, definition: Any) -> TableDefinition:
         raise error.at("", pointer(("tables", key))) from None
 
 
-def _ontology(folder: Path, file: str) -> OntologyIndex:
-    path = folder / file
-    ontology = parse_ontology(path, read_text(path, FlowError))
-    if not ontology.classes:
-        raise FlowError("the ontology has no class", where=str(path), path="/classes")
-    return index_of(ontology, file)
-
-
-def index_of(ontology: Ontology, where: str) -> OntologyIndex:
-    """The index of an ontology; logs its warnings."""
-    for warning in ontology.warnings[:_MOST_WARNINGS]:
-        log.warning("%s: %s", where, warning)
-    return OntologyIndex(ontology)
+def _ontology(folder: Path, document: Mapping[str, Any]) -> OntologyIndex:
+    found = ontology_files.load([folder / document["ontology"]], document.get("ontology-language"))
+    return ontology_files.index_of(found, partial(log.warning, "%s"))
 
 
 def _provider(choice: Mapping[str, Any]) -> ProviderChoice | TopicChoice:

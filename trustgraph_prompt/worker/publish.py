@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Listen, Piece
@@ -32,6 +34,8 @@ from trustgraph_prompt.worker.publish_graph import MAX_OBJECT_SIZE, MAX_UNCONFIR
 from trustgraph_prompt.worker.services import RequestContext
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 LARGE = 1_000_000
 """Bytes. The broker may reject a larger object: properties count too, and its own limit may be lower."""
@@ -102,7 +106,7 @@ class Publisher(Responder):
                 known = zip(ids, objects, strict=True)
                 objects = tuple(value for id, value in known if id not in self._refused)
         if self._streams:
-            text = piece.text + "".join(map(jsonl_line, objects))
+            text = piece.text + "".join(jsonl_line(self._published(prompt, value)) for value in objects)
             await self._stream(text, lambda part: wire.PromptResponse(text=part, end_of_stream=False))
 
     async def send(self) -> None:
@@ -116,12 +120,20 @@ class Publisher(Responder):
             await self._finish(*self._entry.result)
         if self._flow.outputs.response is not None:
             response = last_response(
-                self._context.outcome,
+                self._published_outcome(),
                 self._flow,
                 streaming=self._request.streaming,
                 streamed_characters=self._entry.streamed_characters,
             )
             await self._respond(response)
+
+    def _published_outcome(self) -> Outcome:
+        """The outcome with its objects as they are published."""
+        if self._flow.outputs.quotes == "keep":
+            return self._context.outcome
+        assert self._entry.result is not None
+        prompt, outcome = self._entry.result
+        return replace(outcome, value=self._published(prompt, outcome.value))
 
     async def _finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
         """Publish the remaining objects and the answer record; all are durable on return."""
@@ -138,7 +150,7 @@ class Publisher(Responder):
             await publish_graph(prompt, *_objects(outcome), self._request, self._flow, self._producers)
         if outputs.answers is not None:
             named = tuple(dict.fromkeys(id for id in ids if id not in self._refused))
-            by_id = dict(zip(ids, grounding or (), strict=False))
+            by_id = _first(ids, grounding or ())
             answer = Answer.of(
                 self._request,
                 self._flow.name,
@@ -170,9 +182,13 @@ class Publisher(Responder):
         known = self._ids.get(id(value))
         if known is None:
             if self._id_of is None:
-                self._id_of = object_ids(self._request.id, prompt.id)
+                self._id_of = object_ids(self._request.id, prompt.id, prompt.contract.identity)
             known = self._ids[id(value)] = self._id_of(value), value
         return known[0]
+
+    def _published(self, prompt: PromptDefinition, value: object) -> object:
+        """An object as it is published: with its quotes, or without them."""
+        return value if self._flow.outputs.quotes == "keep" else prompt.contract.without_quotes(value)
 
     async def _publish(
         self, prompt: PromptDefinition, objects: Sequence[object], grounding: Grounded | None
@@ -182,9 +198,9 @@ class Publisher(Responder):
         They are sent in the background; only a large one is waited for.
         """
         ids = [self._id(prompt, value) for value in objects]
-        grounds = dict(zip(ids, grounding or (), strict=False))
+        grounds = _first(ids, grounding or ())
         can_reject = prompt.contract.format == "jsonl"
-        for id, value in dict(zip(ids, objects, strict=True)).items():
+        for id, value in _first(ids, objects).items():
             if id in self._sending or id in self._refused:
                 continue
             topic = self._flow.outputs.topic_of(value, prompt.contract.discriminator)
@@ -192,7 +208,7 @@ class Publisher(Responder):
                 continue
             if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
                 await asyncio.gather(*self._sending.values())
-            data = wire.encode(value)
+            data = wire.encode(self._published(prompt, value))
             if can_reject and len(data) > self._limit:
                 self._refuse_large(id, data)
                 continue
@@ -238,6 +254,14 @@ class Publisher(Responder):
     def _refuse(self, id: str, why: str) -> None:
         log.warning("object %s rejected: %s", id, why)
         self._refused[id] = why
+
+
+def _first(ids: Sequence[str], parts: Sequence[T]) -> dict[str, T]:
+    """The parts by id. Of objects that differ only in their quotes, which have one id, the first counts."""
+    found: dict[str, T] = {}
+    for id, part in zip(ids, parts, strict=False):
+        found.setdefault(id, part)
+    return found
 
 
 def _retrieve_exception(sending: asyncio.Task[None]) -> None:

@@ -68,9 +68,11 @@ def _graph(
 ) -> Graph:
     options, clause = flow.graph, prompt.graph or flow.graph.clause
     if flow.ontology is not None:
-        return ontology_graph(flow.ontology.ontology, objects, grounded)
+        derived, quotes = prompt.reading is not None, prompt.contract.quote_keys
+        return ontology_graph(flow.ontology.ontology, objects, grounded, quotes, derived=derived)
     if clause is not None:
-        return graph_of(clause, objects, _naming(options.base, exact=options.exact), grounded)
+        named = _naming(options.base, exact=options.exact)
+        return graph_of(clause, objects, named, grounded, prompt.contract.quote_keys)
     return Graph()
 
 

@@ -170,6 +170,14 @@ async def test_list_schema_without_a_class_gives_plain_values(type: Any) -> None
     assert [one.issues[0].reason for one in outcome.rejected] == [Reason.UNGROUNDED]
 
 
+async def test_objects_of_a_list_schema_may_have_quotes() -> None:
+    properties = {"quote": {"type": "string", "x-quote": "text"}, "name": {"type": "string"}}
+    rivers = {"type": "array", "items": {"type": "object", "properties": properties}}
+    provider = Scripted('{"quote": "the danube ends", "name": "Danube"}')
+    outcome = await aextract(TEXT, rivers, provider)
+    assert outcome.value == [{"quote": "the DANUBE ends", "name": "Danube"}]
+
+
 async def test_nested_instances_have_their_places_by_path() -> None:
     answer = '{"name": "Alps", "ranges": [{"rivers": [{"name": "Rhine"}, {"name": "Danube"}]}]}'
     outcome = await aextract(TEXT, list[Mountain], Scripted(answer))

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.ask.messages import object_correction, opening
+from trustgraph_prompt.ask.messages import object_correction
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.instructions import MAX_TEXT
-from trustgraph_prompt.prompts import Question
+from trustgraph_prompt.llm import Message
 from trustgraph_prompt.reader import read
 
 LINES: dict[str, Any] = {"format": "jsonl"}
@@ -264,7 +264,7 @@ def test_correction_of_an_ungrounded_object_does_not_ask_for_it_again() -> None:
 
     def asked(answer: str) -> str:
         refused = read(answer, contract, terms={"text": "The Rhine."}).rejected
-        return object_correction(opening(Question("", "Which?")), refused, contract)[-1].text
+        return object_correction([Message("user", "Which?")], refused, contract)[-1].text
 
     assert "with that put right" not in asked('{"name": "Nile"}')
     assert "as the passage has it" in asked('{"name": "Nile"}')

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import pools
 from trustgraph_prompt.doors import PromptManager
 from trustgraph_prompt.prompts import files
 
@@ -360,3 +361,36 @@ async def test_entry_in_our_own_format_keeps_all_its_settings() -> None:
     assert await made.invoke("p", {}, answering('[{"a": 1}, {"a": "2"}]')) == [{"a": 1}, {"a": 2}]
     with pytest.raises(RuntimeError, match="Schema validation fail"):
         await made.invoke("p", {}, answering('{"a": 1}'))
+
+
+@pytest.mark.parametrize("way", ["turns", "text"])
+async def test_examples_are_shown_only_as_text(way: str) -> None:
+    shown = [{"terms": {"text": "A cat."}, "reads": [BOTH[0]]}]
+    entry = {"dialect": "jinja", "response-type": "jsonl", "schema": DEFINITION, "prompt": "{{ text }}"}
+    told = {"system": "Define. {{ answer_format }}", "shown": shown, "examples": {"as": way}}
+    made = manager(p={**entry, **told})
+
+    before = f"Passage:\nA cat.\n\nAnswer:\n{CAT}\n\nPassage:\n"
+    assert made.render("p", {"text": "A dog."}) == (
+        "A dog." if way == "turns" else f"{before}A dog.\n\nAnswer:"
+    )
+    assert await made.invoke("p", {"text": "A dog."}, answering(DOG)) == [BOTH[1]]
+
+
+def test_nearest_texts_of_a_pool_are_shown_as_text() -> None:
+    config = pools.entries(show=1, examples={"as": "text", "pool": pools.pool().key[5:], "show": 1})
+    made = PromptManager()
+    made.load_config(config)
+    film = '{"film": "Solaris", "by": "Andrei Tarkovsky"}'
+    assert made.render("films", {"text": "Stalker, by Andrei Tarkovsky"}) == (
+        f"Passage:\n{pools.FILMS[1][0]}\n\nAnswer:\n{film}\n\n"
+        "Passage:\nStalker, by Andrei Tarkovsky\n\nAnswer:"
+    )
+
+
+def test_missing_pool_is_an_error_where_it_would_be_shown() -> None:
+    config = pools.entries(examples={"as": "text", "pool": pools.pool().key[5:]})
+    del config[pools.pool().key]
+    with pytest.raises(RuntimeError, match="its pool of examples is not there"):
+        PromptManager().load_config(config)
+    PromptManager().load_config({"template.films": pools.entries()["template.films"]})

@@ -11,7 +11,7 @@ import pytest
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.evaluation import gold
 from trustgraph_prompt.evaluation.gold import questions
-from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.prompts import PromptDefinition, gold_file
 
 ENTRY = {
     "dialect": "jinja",
@@ -41,14 +41,14 @@ def written(folder: Path, *lines: Any) -> Path:
 
 def errors(folder: Path, *lines: Any) -> list[ConfigError]:
     with pytest.raises(ConfigError) as raised:
-        gold.check_for(PROMPT, gold.read(written(folder, *lines)), {})
+        gold.check_for(PROMPT, gold_file.read(written(folder, *lines)), {})
     return [raised.value, *raised.value.others]
 
 
 def test_line_is_read_and_empty_lines_are_skipped(tmp_path: Path) -> None:
     line = {"terms": TERMS, "objects": [{"name": "Etna"}]}
     path = written(tmp_path, line, "", {**line, "name": "the second", "prompt": "hills", "note": "checked"})
-    first, second = gold.read(path)
+    first, second = gold_file.read(path)
     assert (first.where, first.name, first.prompt) == (f"{path}:1", "line 1", None)
     assert (second.where, second.name, second.prompt) == (f"{path}:3", "the second", "hills")
     assert first.objects == ({"name": "Etna"},)
@@ -92,20 +92,22 @@ def test_all_errors_of_a_file_are_listed(tmp_path: Path) -> None:
 
 def test_file_without_texts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="there are no texts"):
-        gold.read(written(tmp_path, ""))
+        gold_file.read(written(tmp_path, ""))
     with pytest.raises(ConfigError, match="No such file"):
-        gold.read(tmp_path / "missing.jsonl")
+        gold_file.read(tmp_path / "missing.jsonl")
 
 
 def test_term_that_every_question_gets_may_be_missing_in_a_line(tmp_path: Path) -> None:
-    texts = gold.read(written(tmp_path, {"terms": {}, "objects": [{"name": "Etna"}]}))
+    texts = gold_file.read(written(tmp_path, {"terms": {}, "objects": [{"name": "Etna"}]}))
     gold.check_for(PROMPT, texts, TERMS)
 
 
 def test_id_of_a_question_does_not_depend_on_the_expected_objects(tmp_path: Path) -> None:
     def ids(model: str = "m", prompt: PromptDefinition = PROMPT, **changed: Any) -> list[str]:
         line = {"terms": TERMS, "objects": [], **changed}
-        texts = gold.read(written(tmp_path, line, {**line, "prompt": "hills"}, {**line, "prompt": "others"}))
+        texts = gold_file.read(
+            written(tmp_path, line, {**line, "prompt": "hills"}, {**line, "prompt": "others"})
+        )
         return [question.id for question in questions([prompt], texts, model=model, terms={})]
 
     first, alias = ids()
@@ -123,7 +125,7 @@ ENOUGH = [{"terms": TERMS, "objects": []}] * gold.FEWEST
 def remarks(folder: Path, *lines: Any, **changes: Any) -> list[str]:
     entry = {key: value for key, value in (ENTRY | changes).items() if value is not None}
     prompt = PromptDefinition.from_entry("mountains", entry)
-    return gold.remarks(prompt, gold.read(written(folder, *lines)))
+    return gold.remarks(prompt, gold_file.read(written(folder, *lines)))
 
 
 def test_compared_keys_are_named_without_a_match_clause(tmp_path: Path) -> None:

@@ -128,3 +128,14 @@ def test_no_other_choice_of_pairs_matches_more_objects(one: list[str], other: li
     assert all(agrees(*pair) for pair in found.matched)
     indexes = [index for index, _ in (*found.matched, *found.near)] + list(found.missing)
     assert sorted(indexes) == list(range(len(one)))
+
+
+def test_objects_are_the_same_whatever_a_key_that_is_ignored() -> None:
+    whole = MatchClause({}, ignored=frozenset({"quote"}))
+    expected, found = [{"name": "Etna"}, 7], [{"quote": "Etna is high", "name": "etna"}, 7]
+    assert match(expected, found, whole).matched == ((0, 0), (1, 1))
+    assert match(expected, found, MatchClause({})).matched == ((1, 1),)
+    by_name = MatchClause({"name": "normalised"}, ignored=frozenset({"quote"}))
+    assert differences({"quote": "a", "name": "Etna", "n": 1}, {"quote": "b", "name": "Etna"}, by_name) == [
+        "n"
+    ]

@@ -9,10 +9,11 @@ import pytest
 
 from tests.support.flawed_model import evaluation, flawed, gold_texts
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.evaluation.gold import FEWEST, GoldQuestion, GoldText
+from trustgraph_prompt.evaluation.gold import FEWEST, GoldQuestion
 from trustgraph_prompt.evaluation.measures import compared, measured
 from trustgraph_prompt.evaluation.scores import Comparison, Evaluation
 from trustgraph_prompt.extraction.results import Result
+from trustgraph_prompt.prompts.gold_file import GoldText
 from trustgraph_prompt.prompts.match_clause import MatchClause
 from trustgraph_prompt.worker.messages.answer_record import Answer
 

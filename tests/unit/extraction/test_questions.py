@@ -1,11 +1,14 @@
-"""What precedes a chunk is shown before the question, which is otherwise the same."""
+"""Questions about chunks: what precedes a chunk is shown before it, and ids stay where answers do."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.support import pools
 from trustgraph_prompt import package_data
-from trustgraph_prompt.extraction.questions import showing_context
+from trustgraph_prompt.extraction.questions import Splitting, jobs, showing_context
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, files
 
 PROMPTS = PromptSet.build(files.load(package_data.templates()))
@@ -66,3 +69,39 @@ def test_context_in_the_prompt_names_no_key_of_the_answer() -> None:
     prompt = PromptDefinition.from_entry("p", entry)
     assert shown(prompt).question({"text": "a"}) == prompt.question({"text": "a"})
     assert "passage" in prompt.question({"text": "a"}).prompt
+
+
+def test_answers_stay_where_a_pool_grows_and_the_examples_do_not(tmp_path: Path) -> None:
+    files = {
+        "stalker": "Stalker is a film by Andrei Tarkovsky.",
+        "lake": "In March the lake was free of ice.",
+    }
+    paths = []
+    for name, text in files.items():
+        paths.append(tmp_path / f"{name}.txt")
+        paths[-1].write_text(text)
+
+    def ids(*more: tuple[str, list[object]]) -> list[str]:
+        prompt = pools.prompts(pools.pool([*pools.FILMS, *more])).prompts["films"]
+        found, _ = jobs(paths, [prompt], model="m", terms={}, splitting=Splitting())
+        return [job.id for job in found]
+
+    before, after = ids(), ids(("In April the lake is free of ice.", []))
+    assert before[0] == after[0]
+    assert before[1] != after[1]
+
+
+def test_id_covers_the_fingerprint_of_an_ontology_and_is_as_before_without_one(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Ada wrote.")
+    prompt = PromptDefinition.from_entry(
+        "p", {"dialect": "jinja", "prompt": "{{ text }}", "response-type": "jsonl", "schema": {}}
+    )
+
+    def id_within(ontology: str | None) -> str:
+        [job], _ = jobs(
+            [tmp_path / "a.txt"], [prompt], model="m", terms={}, splitting=Splitting(), ontology=ontology
+        )
+        return job.id
+
+    assert id_within(None) == "bd179e3d37421e8315eeee2e80cc38b8"
+    assert len({id_within(None), id_within("a"), id_within("b")}) == 3

@@ -151,6 +151,15 @@ class TestLines:
             line(2, b'"object":{"n":2}'),
         ]
 
+    def test_line_says_how_its_object_was_read(self) -> None:
+        written: list[bytes] = []
+        remark = {"index": 1, "about": "class", "path": "/object_type", "message": "unknown"}
+        answer = Answer("r", "f", "define", "v", "success", "direct", False, ("a", "b"), remarks=(remark,))
+        found = (FoundObject(b'{"n":0}'), FoundObject(b'{"n":1}'))
+        ObjectsFile(written.extend).add(Result(job(0), found, answer))
+        said = b'"remarks":[{"about":"class","path":"/object_type","message":"unknown"}]'
+        assert written == [line(1, b'"object":{"n":0}'), line(1, b'"object":{"n":1},' + said)]
+
     def test_lines_have_the_page_and_the_heading_of_their_place(self) -> None:
         places = (Place(0, 1, "One"), Place(8, 2, None))
         document = Document("a.pdf", "One. Two. Three.", "pdf", places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from trustgraph_prompt.contract import Contract, Grounding
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.graph.graph_clause import GraphClause
-from trustgraph_prompt.graph.mapping import Graph, graph_of
+from trustgraph_prompt.graph.mapping import Graph, Stretch, graph_of
 from trustgraph_prompt.graph.names import naming
 from trustgraph_prompt.graph.statements import Context, Iri, Literal, Statement
 from trustgraph_prompt.graph.vocabulary import BOOLEAN, DEFINITION, DOUBLE, INTEGER, LABEL, TYPE
@@ -272,3 +273,40 @@ def test_literal_may_have_any_type() -> None:
 
 def test_equal_clauses_are_equal_and_hashable() -> None:
     assert {clause(DEFINED), clause(DEFINED)} == {clause(DEFINED)}
+
+
+QUOTE = Grounding("text", MatchKind.EXACT, 1.0, ((0, 5), (9, 12)))
+ETNA = Grounding("text", MatchKind.PART, 0.5, ((20, 24),))
+SAID = {"quote": "Here … etna", "subject": "Etna", "predicate": "in", "object": "Sicily"}
+
+
+def test_stretches_of_a_quote_are_the_evidence_of_its_facts() -> None:
+    found = {"/quote": QUOTE, "/subject": ETNA, "/object": None}
+    made = graph_of(clause(RELATED), [SAID], naming(), (found,), ["quote"])
+
+    [evidence] = made.facts.values()
+    assert [each and each.spans for each in evidence] == [((0, 5),), ((9, 12),), (), None]
+    assert [each and each.kind for each in evidence[2:]] == [MatchKind.PART, None]
+    assert made.labels[Statement(Iri(E + "etna"), LABEL, Literal("Etna"))] == (ETNA,)
+    assert not [each for each in made.facts if "Here" in str(each)]
+
+
+@pytest.mark.parametrize("quote", [None, replace(QUOTE, spans=()), replace(QUOTE, term="title")])
+def test_fact_of_an_object_without_a_quote_has_the_evidence_of_its_values(quote: Grounding | None) -> None:
+    found = {"/quote": quote, "/subject": ETNA, "/object": None}
+    made = graph_of(clause(RELATED), [SAID], naming(), (found,), ["quote"])
+    assert list(made.facts.values()) == [(ETNA, None)]
+
+
+def test_entity_has_its_quote_as_the_evidence_of_all_that_is_said() -> None:
+    form = {"entity": {"subject": "name", "definition": "definition"}}
+    value = {"quote": "Etna is a volcano", "name": "Etna", "definition": "a volcano"}
+    quote = Stretch("text", MatchKind.EXACT, 1.0, ((0, 17),))
+    made = graph_of(
+        clause(form),
+        [value],
+        naming(),
+        ({"/quote": replace(QUOTE, spans=quote.spans), "/name": ETNA},),
+        ["quote"],
+    )
+    assert list(made.facts.values()) == [(quote, replace(ETNA, spans=()))]

@@ -10,9 +10,9 @@ import pytest
 from trustgraph_prompt.config_files import MAX_FILE_BYTES
 from trustgraph_prompt.contract.grounding import Grounding
 from trustgraph_prompt.errors import ConfigError, Reason
-from trustgraph_prompt.graph.mapping import Graph
+from trustgraph_prompt.graph.mapping import Graph, Stretch
 from trustgraph_prompt.graph.ontology import MAX_SUPERCLASSES, Ontology, unknown_keys
-from trustgraph_prompt.graph.ontology_config import MAX_ELEMENTS, merged, read_ontology
+from trustgraph_prompt.graph.ontology_config import MAX_ELEMENTS, make_ontology, merged, read_ontology
 from trustgraph_prompt.graph.ontology_statements import (
     description,
     ontology_graph,
@@ -168,8 +168,8 @@ def test_missing_class_is_a_warning_and_restricts_nothing() -> None:
         }
     )
     assert known.warnings == (
-        "/classes/A/rdfs:subClassOf: the ontology has no class 'Gone'; it is ignored",
-        "/objectProperties/p/rdfs:domain: the ontology has no class 'Away'; it is ignored",
+        "ontology 'food' /classes/A/rdfs:subClassOf: the ontology has no class 'Gone'; it is ignored",
+        "ontology 'food' /objectProperties/p/rdfs:domain: the ontology has no class 'Away'; it is ignored",
     )
     assert known.check(relation("p", "B", "B")) == ()
 
@@ -179,7 +179,7 @@ def test_misspelt_key_of_an_element_is_named_in_a_warning() -> None:
         {"classes": {"A": {"rdfs:coment": "a"}, "B": {"rdfs:coment": "b", "made by": "somebody"}}}
     )
     assert known.warnings == (
-        "/classes/A: unknown key 'rdfs:coment', did you mean 'rdfs:comment'? It is ignored",
+        "ontology 'food' /classes/A: unknown key 'rdfs:coment', did you mean 'rdfs:comment'? It is ignored",
     )
 
 
@@ -188,6 +188,30 @@ def test_unknown_keys_of_terms_are_named_with_the_known_ones() -> None:
     of_classes, of_relations = unknown_keys({**terms, "text": "x"})
     assert of_classes.startswith("unknown keys in the term classes: coment; the known ones are uri, labels, ")
     assert of_relations.startswith("unknown keys in the term object_properties: rnge; the known ones are ")
+
+
+def test_fingerprint_is_that_of_what_is_said_and_checked_whatever_the_file_is_called() -> None:
+    assert ontology(id="meals").fingerprint == ontology().fingerprint
+    assert ontology({"classes": {"A": {"uri": "urn:A"}}}, "a").fingerprint == (
+        ontology({"classes": {"A": {"note": "unused", "uri": "urn:A"}}}, "b").fingerprint
+    )
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"rdfs:label": "a"},
+        {"rdfs:comment": "An A."},
+        {"uri": "urn:A"},
+        {"rdfs:subClassOf": "B"},
+        {"owl:disjointWith": ["B"]},
+    ],
+)
+def test_fingerprint_changes_with_all_that_is_said_of_a_class(changed: dict[str, Any]) -> None:
+    assert (
+        ontology({"classes": {"A": changed, "B": {}}}).fingerprint
+        != ontology({"classes": {"A": {}, "B": {}}}).fingerprint
+    )
 
 
 @pytest.mark.parametrize("value", [{"type": "topic", "topic": "x"}, {}, "leek", {"type": ["entity"]}])
@@ -405,6 +429,13 @@ def test_fact_has_the_evidence_of_the_names_that_it_joins() -> None:
     assert [*facts.values()] == [(soup,), (soup,), (leek,), (leek,), (soup, leek)]
 
 
+def test_quote_is_the_evidence_of_all_facts_of_its_object() -> None:
+    soup, quote = (Grounding("text", MatchKind.EXACT, 1.0, (span,)) for span in ((0, 9), (0, 24)))
+    said = relation("fo/has_ingredient", "fo/Recipe", "fo/Leek")
+    facts = ontology_graph(ontology(), [said], ({"/q": quote, "/subject": soup},), ["q"]).facts
+    assert {evidence[0] for evidence in facts.values()} == {Stretch("text", MatchKind.EXACT, 1.0, ((0, 24),))}
+
+
 def test_several_ontologies_are_merged_with_their_names_in_the_ids() -> None:
     plants = ontology(
         {
@@ -428,6 +459,38 @@ def test_several_ontologies_are_merged_with_their_names_in_the_ids() -> None:
     )
 
 
+def test_inverse_in_a_merged_ontology_has_its_new_id_if_it_is_there() -> None:
+    relations = {"eats": {"owl:inverseOf": "eatenBy"}, "eatenBy": {"owl:inverseOf": ["devours", "eats"]}}
+    both = merged([ontology({"classes": {}, "objectProperties": relations}, "zoo"), ontology()])
+    eats, eaten = (both.object_properties[f"zoo:{id}"].entry["owl:inverseOf"] for id in relations)
+    assert (eats, eaten) == (["zoo:eatenBy"], ["devours", "zoo:eats"])
+
+
 def test_single_ontology_is_not_renamed() -> None:
     single = ontology()
     assert merged([single]) is single
+
+
+def in_languages(**labels: str) -> list[dict[str, str]]:
+    return [{"value": label, "lang": tag.replace("_", "-")} for tag, label in labels.items()]
+
+
+def test_labels_in_a_language_come_first() -> None:
+    labels = in_languages(en="director", de_AT="Regisseur", pt_BR="diretor")
+    document = {
+        "classes": {"A": {}, "B": {"rdfs:label": "b"}},
+        "objectProperties": {"P57": {"rdfs:label": labels}},
+    }
+    ontology = make_ontology("o", document, "o")
+    for tag, first in (("de", "Regisseur"), ("pt_PT", "diretor"), ("EN", "director")):
+        made = ontology.in_language(tag)
+        assert made.object_properties["P57"].labels[0] == first
+        assert len(made.object_properties["P57"].labels) == 3
+        assert made.classes == ontology.classes
+    assert ontology.in_language("de").fingerprint != ontology.fingerprint
+    with pytest.raises(
+        ConfigError, match=r"no label in this language \(found 'fr', expected one of de, en, pt\)"
+    ):
+        ontology.in_language("fr")
+    with pytest.raises(ConfigError, match="expected a label that has one"):
+        make_ontology("o", {"classes": {"A": {"rdfs:label": "a"}}}, "o").in_language("de")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.steps import is_linear
+from tests.support.steps import is_linear, steps
 from trustgraph_prompt.graph.ontology import Ontology
 from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.graph.ontology_config import read_ontology
@@ -99,6 +99,17 @@ def test_chosen_part_stays_within_its_limit(limit: int) -> None:
     assert 0 < len(part) <= limit
     for id in part.classes:
         assert part.superclasses[id] <= part.classes.keys()
+
+
+def test_word_that_very_many_classes_have_takes_no_more_steps_and_still_brings_its_own_class() -> None:
+    def index(size: int) -> OntologyIndex:
+        classes: dict[str, Any] = {f"n{n}": {"rdfs:label": f"pump of kind {n}"} for n in range(size)}
+        return OntologyIndex(read_ontology("o", json.dumps({"classes": classes | {"Pump": {}}})))
+
+    small, large = index(1_500), index(6_000)
+    text = "A pump of the kind 17 stands there. " * 5
+    assert steps(lambda: large.choose(text)) < 1.5 * steps(lambda: small.choose(text))
+    assert {"n17", "Pump"} <= large.choose(text).classes.keys()
 
 
 def test_small_ontology_is_given_whole() -> None:

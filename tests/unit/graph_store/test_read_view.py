@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyoxigraph as ox
+import pytest
 
 from tests.support.stored_graph import CHALK, ROCKS, Answer, Paper, definition, entity, relation, same
+from trustgraph_prompt.contract import Grounding
+from trustgraph_prompt.documents import Document
 from trustgraph_prompt.graph import vocabulary as v
-from trustgraph_prompt.graph.provenance import GRAPH_SOURCE
-from trustgraph_prompt.graph.statements import Literal, Statement, TripleTerm
+from trustgraph_prompt.graph.mapping import Graph, quoted
+from trustgraph_prompt.graph.provenance import (
+    GRAPH_SOURCE,
+    Origin,
+    about_document,
+    passage_iri,
+    provenance,
+)
+from trustgraph_prompt.graph.statements import Iri, Literal, Statement, TripleTerm
 from trustgraph_prompt.graph_store.page import write_page
 from trustgraph_prompt.graph_store.read_view import read_view
 from trustgraph_prompt.graph_store.store import GRAPH_DIFFERENT, GraphStore
 from trustgraph_prompt.graph_store.view import GraphView, SourcePassage
+from trustgraph_prompt.grounding import MatchKind
 
 
 def view(*statements: Statement) -> GraphView:
@@ -81,6 +93,34 @@ def test_fact_is_looked_up_if_an_answer_found_both_of_its_names() -> None:
     assert are_looked_up(Answer("itself", {relation("Tamm", "is", "Tamm"): ("Tamm",)})) == [True]
 
 
+@pytest.mark.parametrize("stretches", [((0, 16),), ((0, 4), (11, 16))])
+@pytest.mark.parametrize(("looked_up", "is_whole"), [(2, True), (1, False), (0, False)])
+def test_relation_with_a_quote_is_looked_up_if_its_names_were(
+    stretches: tuple[tuple[int, int], ...], looked_up: int, is_whole: bool
+) -> None:
+    document = Document("a.txt", "Tamm wrote Notes.")
+    names = [Grounding("text", MatchKind.EXACT, 1.0, (span,)) for span in ((0, 4), (11, 16))]
+    quote = Grounding("text", MatchKind.EXACT, 1.0, stretches)
+    evidence = quoted(tuple(names[:looked_up]), {"/quote": quote}, ["quote"])
+    origin = Origin(
+        chunk=passage_iri(document, 0, 17),
+        text=document.text,
+        prompt="p",
+        version="v",
+        component="c",
+        component_version="1",
+        published=None,
+        document=document,
+    )
+    fact = relation("Tamm", "wrote", "Notes")
+    seen = view(fact, *about_document(document), *provenance(Graph({fact: evidence}), origin))
+    [shown] = seen.facts
+    assert quotes(seen, shown.passages) == [document.text[start:end] for start, end in stretches]
+    assert shown.is_looked_up is is_whole
+    in_a_flow = provenance(Graph({fact: evidence}), replace(origin, document=None))
+    assert v.LOOKED_UP not in {each.predicate for each in in_a_flow}
+
+
 def test_page_says_that_nothing_was_looked_up_where_no_name_was(tmp_path: Path) -> None:
     fact = relation("Tamm", "wrote", "Notes")
     half = view(*Paper("a.txt", "Tamm wrote Notes.", {0: [Answer("half", {fact: ("Tamm",)})]}).statements())
@@ -95,6 +135,23 @@ def test_class_is_a_type_of_its_thing_and_no_thing() -> None:
     assert seen.things[entity("Chalk")].types == ("Rock",)
     assert entity("Rock") not in seen.things
     assert [each.object for each in seen.facts if each.predicate == "type"] == ["Rock"]
+
+
+def test_classes_and_properties_of_an_ontology_name_types_and_relations_and_are_no_things() -> None:
+    rock, wears = Iri("urn:o#Rock"), Iri("urn:o#wearsAway")
+    seen = view(
+        Statement(rock, v.TYPE, v.CLASS),
+        Statement(rock, v.LABEL, Literal("kind of rock")),
+        Statement(rock, v.SUBCLASS_OF, Iri("urn:o#Matter")),
+        Statement(wears, v.TYPE, v.OBJECT_PROPERTY),
+        Statement(wears, v.LABEL, Literal("wears away")),
+        Statement(wears, v.RANGE, rock),
+        Statement(entity("Chalk"), v.TYPE, rock),
+        Statement(entity("Rain"), wears, entity("Chalk")),
+    )
+    assert seen.things.keys() == {entity("Chalk"), entity("Rain")}
+    assert seen.things[entity("Chalk")].types == ("kind of rock",)
+    assert {each.predicate for each in seen.facts} == {"type", "wears away"}
 
 
 def test_refusals_and_truncations_have_their_passages() -> None:

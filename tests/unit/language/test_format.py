@@ -148,3 +148,17 @@ def test_unreadable_text_is_not_formatted_and_unknown_names_are() -> None:
         format("schema A:\n  a: int int", where="a.prompt")
     assert caught.value.where == "a.prompt:2:10"
     assert format("schema A:\n  a: url") == "schema A:\n    a: url\n"
+
+
+def test_argument_with_a_name_is_written_with_it() -> None:
+    text = 'schema A:\n    "first name": string\n    says: string @supported( of : "first name" )\n    b: int @supported(of: says)\n'
+    formatted = 'schema A:\n    "first name": string\n    says: string @supported(of: "first name")\n    b: int @supported(of: says)\n'
+    assert format(text) == formatted
+    assert format(formatted) == formatted
+    assert parse(text) == parse(formatted)
+
+
+def test_terms_that_are_words_are_written_without_quotes() -> None:
+    untidy = "schema A:\n  q:string@quote( 'title' ,'my text' )@length(1,9)'Copied.'\n"
+    tidy = 'schema A:\n    q: string @length(1, 9) @quote(title, "my text")  "Copied."\n'
+    assert format(untidy) == format(tidy) == tidy

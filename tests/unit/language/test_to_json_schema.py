@@ -55,6 +55,8 @@ def field(text: str) -> dict[str, Any]:
         ("int? @multiple(5)", {"anyOf": [{"type": "integer", "multipleOf": 5}, NULL]}),
         ("string @length(3)", {**STRING, "minLength": 3, "maxLength": 3}),
         ("string @length(1, any)", {**STRING, "minLength": 1}),
+        ("string @quote(text)", {**STRING, "x-quote": "text"}),
+        ("string? @quote(text, 'my title')", {"anyOf": [{**STRING, "x-quote": ["text", "my title"]}, {"type": "null"}]}),
         ("string[] @length(0, 3) @unique", {"type": "array", "items": STRING, "maxItems": 3, "uniqueItems": True}),
         ("map[string] @length(1, 2)", {"type": "object", "additionalProperties": STRING, "minProperties": 1, "maxProperties": 2}),
         ("string @pattern('^a') @format('email')", {**STRING, "pattern": "^a", "format": "email"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,14 @@ class TestQuestions:
         provider = ScriptedProvider([ScriptedAnswer("That.", **for_), ScriptedAnswer("Else.", match="")])
 
         assert await text(provider, call) == ("That." if fits else "Else.")
+
+    async def test_passage_of_an_example_is_no_part_of_the_question(self) -> None:
+        example = [Message("user", "Etna?", is_example=True), Message("assistant", "x", is_example=True)]
+        call = question()
+        shown = replace(call, messages=[*example, *call.messages])
+        provider = ScriptedProvider([ScriptedAnswer("Etna.", contains="Etna"), ScriptedAnswer("That.")])
+
+        assert await text(provider, shown) == "That."
 
     async def test_first_answer_that_fits_is_given(self) -> None:
         provider = ScriptedProvider(

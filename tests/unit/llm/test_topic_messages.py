@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 
 import pytest
 
@@ -86,6 +87,27 @@ def test_conversation_is_sent_in_words_too() -> None:
 
     assert request.system == "Be brief."
     assert request.prompt == 'User:\nWhich?\n\nAssistant:\n{"n": 1}\n\nUser:\nGo on.'
+
+
+def test_examples_are_sent_to_workers_of_ours_and_not_to_trustgraphs() -> None:
+    system, user = CALL.messages
+    example = [Message("user", "Which?", is_example=True), Message("assistant", "1", is_example=True)]
+    request = through(Call([system, *example, user]))
+
+    assert (request.system, request.prompt) == ("Be brief.", "Say it.")
+    assert [message.text for message in topic_messages.call(request).messages] == [
+        "Be brief.", "Which?", "1", "Say it."
+    ]  # fmt: skip
+
+
+def test_conversation_after_examples_is_sent_in_words_without_them() -> None:
+    example = [Message("user", "Which?", is_example=True), Message("assistant", "1", is_example=True)]
+    system, *others = CONVERSATION.messages
+    request = through(replace(CONVERSATION, messages=[system, *example, *others]))
+
+    assert request.prompt == through(CONVERSATION).prompt
+    assert request.messages is not None
+    assert len(request.messages) == len(CONVERSATION.messages) + 2
 
 
 SYSTEM, USER = CALL.messages

@@ -50,6 +50,17 @@ def test_default_clause_of_a_union_has_the_required_strings_of_each_kind() -> No
     assert clause.required == {"kind"}
 
 
+def test_default_clause_leaves_out_the_quotes_of_objects() -> None:
+    quote = {"type": "string", "x-quote": "text"}
+    quoted = {**SCHEMA, "properties": {"quote": quote, **SCHEMA["properties"]}, "required": ["quote", "name"]}  # type: ignore[dict-item]
+    clause = defined(prompt="{{ text }}", schema=quoted).match
+    assert clause.keys == {"name": "normalised"}
+    assert clause.ignored == {"quote"}
+    named = defined(prompt="{{ text }}", schema=quoted, match={"quote": "exact"}).match
+    assert named.keys == {"quote": "exact"}
+    assert not named.ignored
+
+
 def test_objects_without_required_strings_are_compared_as_a_whole() -> None:
     assert defined(schema={"type": "object", "properties": {"n": {"type": "integer"}}}).match.keys == {}
     assert defined(schema=None).match.keys == {}

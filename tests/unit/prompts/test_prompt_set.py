@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import pools
 from tests.support.error_frames import holds_frames
 from trustgraph_prompt.errors import PromptError, RenderError, RequestError, TemplateError
 from trustgraph_prompt.prompts import PromptSet
@@ -297,3 +298,42 @@ def test_note_about_a_thousand_prompts_is_short() -> None:
     note = PromptSet.build({"system": entry("Be {{ tone }}."), **prompts}).notes["system"]
     assert "999 of 999 prompts do not mention it" in note
     assert len(note) < 500
+
+
+def test_prompt_without_its_pool_is_refused_until_the_pool_comes() -> None:
+    given = pools.entries()
+    key = next(iter(given))
+    without = PromptSet.build({"template.films": given["template.films"]})
+    error = without.refused["template.films"]
+    assert (error.where, error.path) == ("template.films", "/examples/pool")
+    assert key in str(error.expected)
+    assert "films" in PromptSet.build(given, without).prompts
+
+
+def test_prompt_whose_pool_is_deleted_stays_in_its_last_good_version_and_is_refused() -> None:
+    given = pools.entries()
+    both = PromptSet.build(given)
+    without = PromptSet.build({"template.films": given["template.films"]}, both)
+    assert "its pool of examples is not there" in str(without.refused["template.films"])
+    assert without.question("films", {"text": "some film"})[1].examples
+    assert not PromptSet.build(given, without).refused
+
+
+def test_pool_is_read_once_for_all_prompts_and_pushes() -> None:
+    given = pools.entries()
+    given["template.more"] = given["template.films"]
+    first = PromptSet.build(given)
+    second = PromptSet.build({**given, "template.films": pools.entries(show=1)["template.films"]}, first)
+    found = {id(each.prompts[name].pool) for each in (first, second) for name in ("films", "more")}
+    assert len(found) == 1
+
+
+def test_pool_that_no_prompt_names_is_not_read() -> None:
+    built = PromptSet.build({"pool.x": "{", "template.a": entry("a")})
+    assert not built.refused
+
+
+def test_versions_need_no_pool() -> None:
+    given = pools.entries()
+    alone = PromptSet.build({"template.films": given["template.films"]}, pools=False).prompts["films"]
+    assert alone.version == PromptSet.build(given).prompts["films"].version

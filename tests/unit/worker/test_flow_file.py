@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -87,6 +88,18 @@ def test_default_answers_topic_is_in_the_tenant_of_the_flow(
     assert flow.outputs.answers == answers
     topics = required_topics([flow], "persistent://acme/config/prompt").namespaces
     assert {name.partition("/")[0] for name in topics} == {"acme"}
+
+
+@pytest.mark.parametrize(("line", "quotes"), [("", "keep"), ("  quotes: drop\n", "drop")])
+def test_flow_says_whether_quotes_are_published(tmp_path: Path, line: str, quotes: str) -> None:
+    [flow] = flow_file.load(written(tmp_path, MINIMAL + line))
+    assert flow.outputs.quotes == quotes
+    assert "drop" not in " ".join(flow.outputs.topics)
+
+
+def test_other_setting_of_quotes_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FlowError, match=r"/outputs/quotes.*expected.*keep"):
+        flow_file.load(written(tmp_path, MINIMAL + "  quotes: hide\n"))
 
 
 CHUNKS = """
@@ -469,7 +482,7 @@ def test_flow_in_the_reference_can_be_loaded(tmp_path: Path) -> None:
 
 def test_ontology_without_a_class_is_refused(tmp_path: Path) -> None:
     (tmp_path / "plants.json").write_text("{}")
-    with pytest.raises(FlowError, match="/classes: the ontology has no class"):
+    with pytest.raises(ConfigError, match="/classes: the ontology has no class"):
         flow_file.load(written(tmp_path, CHUNKS + "outputs: {}\nontology: plants.json\n"))
 
 
@@ -488,6 +501,19 @@ def test_ontology_is_read_from_beside_the_flow_file(tmp_path: Path) -> None:
 
     assert flow.ontology is not None
     assert (flow.ontology.ontology.id, *flow.ontology.ontology.classes) == ("plants", "Herb")
+
+
+def test_labels_of_the_ontology_are_those_of_the_language(tmp_path: Path) -> None:
+    labels = [{"value": "herb", "lang": "en"}, {"value": "Kraut", "lang": "de"}]
+    (tmp_path / "plants.json").write_text(json.dumps({"classes": {"Herb": {"rdfs:label": labels}}}))
+    source = CHUNKS + "outputs: {}\nontology: plants.json\nontology-language: "
+    [flow] = flow_file.load(written(tmp_path, source + "de\n"))
+    assert flow.ontology is not None
+    assert flow.ontology.ontology.classes["Herb"].labels == ("Kraut", "herb")
+    with pytest.raises(ConfigError, match=r"plants.json: the ontology has no label in this language"):
+        flow_file.load(written(tmp_path, source + "fr\n"))
+    with pytest.raises(FlowError, match="/ontology-language: has no effect without `ontology`"):
+        flow_file.load(written(tmp_path, CHUNKS + "outputs: {}\nontology-language: de\n"))
 
 
 def test_missing_ontology_is_named(tmp_path: Path) -> None:

@@ -7,10 +7,11 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from trustgraph_prompt.contract.compile_schema import similar
-from trustgraph_prompt.contract.grounded_keys import FROM, GROUNDING
+from trustgraph_prompt.contract.grounded_keys import FROM, GROUNDING, QUOTE
+from trustgraph_prompt.contract.roles import SUPPORTED
 from trustgraph_prompt.errors import ContractError
 
-_OF_SOURCES: Mapping[str, str] = {FROM: FROM, GROUNDING: GROUNDING}
+_OF_SOURCES: Mapping[str, str] = {FROM: FROM, GROUNDING: GROUNDING, QUOTE: QUOTE, SUPPORTED: SUPPORTED}
 _OF_NUMBERS: Mapping[str, str] = {
     "gt": "exclusiveMinimum",
     "ge": "minimum",
@@ -78,7 +79,7 @@ def from_text(cls: Any, properties: Mapping[str, Any]) -> dict[str, Any]:
     if getattr(cls, _MARK, None) is not True:
         return dict(properties)
     return {
-        name: {FROM: "text", **schema} if _may_be_in_text(schema) else schema
+        name: {FROM: "text", **schema} if QUOTE not in schema and _may_be_in_text(schema) else schema
         for name, schema in properties.items()
     }
 

@@ -14,6 +14,7 @@ from typing import Final
 import orjson
 
 from trustgraph_prompt import wire
+from trustgraph_prompt.prompts.pool import POOL
 
 Record = Mapping[str, Collection[str]]
 """What an owner applied last in a workspace: for each entry, the states in which it may have left it.
@@ -53,7 +54,7 @@ def plan(
 
     An entry that is present as wanted and belongs to nobody becomes the owner's. An entry that another client
     changed, deleted or owns is left alone unless `force`; one that the owner no longer wants and that another
-    owner has taken over always is.
+    owner has taken over always is. A pool is never deleted: earlier versions of prompts name it.
     """
     record = records.get(owner, {})
     others = sorted(records.keys() - {owner})
@@ -63,7 +64,7 @@ def plan(
     for key in sorted(wanted.keys() | record.keys()):
         now, want = state(present.get(key)), state(wanted.get(key))
         other = next((name for name in others if now in records[name].get(key, ())), None)
-        if want == ABSENT and other is not None:
+        if want == ABSENT and (other is not None or key.startswith(POOL)):
             after.pop(key, None)
         elif not force and (reason := _conflict(now, want, record.get(key), other)):
             left[key] = reason

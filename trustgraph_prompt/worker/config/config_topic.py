@@ -1,8 +1,8 @@
 """The config topic: prompts that change while the worker runs.
 
-One compacted topic for all workspaces, with one key per entry: `<workspace>/system` and
-`<workspace>/template.<id>`. An empty message deletes. The entries of one push carry its id, and all but the
-last have the property `more`: they are applied at once.
+One compacted topic for all workspaces, with one key per entry: `<workspace>/system`,
+`<workspace>/template.<id>` and `<workspace>/pool.<sha256>`. An empty message deletes. The entries of one push
+carry its id, and all but the last have the property `more`: they are applied at once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
-from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS, PREFIX
+from trustgraph_prompt.prompts.pool import POOL
+from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS, PREFIX, SYSTEM_KEY
 from trustgraph_prompt.worker.canary.record import Canaries
 from trustgraph_prompt.worker.config.canary_topic import CanaryTopic
 from trustgraph_prompt.worker.config.recent_changes import RecentChanges, author_properties
@@ -228,7 +229,7 @@ class ConfigTopic:
                     "the key names no entry of a prompt config",
                     where=self.topic,
                     found=key,
-                    expected="<workspace>/system or <workspace>/template.<id>",
+                    expected="<workspace>/system, <workspace>/template.<id> or <workspace>/pool.<sha256>",
                 )
         before = dict(self.prompts)
         snapshots = await self.prompts.change(served)
@@ -268,9 +269,8 @@ class _Push:
 def _split(key: str) -> tuple[str, str] | None:
     """Workspace and entry of a key; None if it is not a key of a prompt config."""
     workspace, _, entry = key.partition("/")
-    if workspace and (entry == "system" or (entry.startswith("template.") and entry != "template.")):
-        return workspace, entry
-    return None
+    is_named = entry.startswith((PREFIX, POOL)) and entry not in (PREFIX, POOL)
+    return (workspace, entry) if workspace and (entry == SYSTEM_KEY or is_named) else None
 
 
 def _unfinished(messages: Iterable[Message]) -> list[Message]:
@@ -326,11 +326,11 @@ async def push(
     by: str = "",
     why: str = "",
 ) -> str:
-    """Publish entries (`system`, `template.<id>`) of a workspace, to be applied at once; empty data deletes.
+    """Publish entries (`system`, `template.<id>`, `pool.<sha256>`) of a workspace, to be applied at once.
 
-    Does not check the entries: build a `PromptSet` from them first. `recorded_as` is the id of the push in
-    the history, None if it is not there (`history.push` records it). Workers show `by` and `why`. Returns the
-    id of the push, under which workers report. Raises `BrokerError`.
+    Empty data deletes. Does not check the entries: build a `PromptSet` from them first. `recorded_as` is the
+    id of the push in the history, None if it is not there (`history.push` records it). Workers show `by` and
+    `why`. Returns the id of the push, under which workers report. Raises `BrokerError`.
     """
     id = recorded_as or uuid.uuid4().hex
     always = {PUSH: id, **author_properties(by, why)}

@@ -18,6 +18,7 @@ from trustgraph_prompt.broker import Broker, Message
 from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.prompts import PromptSet, files
+from trustgraph_prompt.prompts.pool import POOL
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.wire.records import take
 from trustgraph_prompt.worker.canary.record import Canary
@@ -98,7 +99,7 @@ class Change:
 
 def versions_of(entries: Mapping[str, str | bytes]) -> dict[str, str]:
     """The version of each valid entry, by key. There must be a system message; its version is a digest."""
-    prompts = PromptSet.build(entries).prompts
+    prompts = PromptSet.build(entries, pools=False).prompts
     versions = {PREFIX + id: prompt.version for id, prompt in prompts.items()}
     return versions | {SYSTEM_KEY: state(entries[SYSTEM_KEY])}
 
@@ -117,13 +118,17 @@ async def push(
     action: str | None = None,
     topic: str = config_topic.TOPIC,
 ) -> str:
-    """Record the changes of a workspace, then publish them as `config_topic.push` does.
+    """Record the changes of a workspace, then publish them as `config_topic.push` does, pools first.
 
-    Entries that stay as they are get no record. Returns the id of the push. Raises `BrokerError`.
+    Entries that stay as they are get no record, and neither do pools: what a key names never changes, so one
+    that is there is not published again. Returns the id of the push. Raises `BrokerError`.
     """
     id = uuid.uuid4().hex
     present = await config_topic.messages(broker, workspace, topic=topic)
-    await _record(broker, workspace, _changes(id, present, changes, author, action), topic)
+    pools = {key: text for key, text in changes.items() if key.startswith(POOL)}
+    others = {key: text for key, text in changes.items() if key not in pools}
+    await _record(broker, workspace, _changes(id, present, others, author, action), topic)
+    changes = {key: text for key, text in pools.items() if not text or key not in present} | others
     return await config_topic.push(
         broker, workspace, changes, topic=topic, recorded_as=id, by=author.by, why=author.why
     )

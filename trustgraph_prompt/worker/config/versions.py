@@ -18,6 +18,7 @@ from trustgraph_prompt.errors import ConfigError, RequestError, suggestion
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.prompts import files as prompt_files
 from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, system_template
+from trustgraph_prompt.prompts.pool import POOL
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.prompts.template import Template
 from trustgraph_prompt.worker.config.apply_plan import state
@@ -103,7 +104,7 @@ class EntryVersions:
         found = [
             Change(key, "", FOUND, text, None, published=present[key].published)
             for key, text in texts.items()
-            if (key, state(text)) not in recorded
+            if not key.startswith(POOL) and (key, state(text)) not in recorded
         ]
         files, by_time = {SYSTEM_KEY: DEFAULT_SYSTEM, **files}, attrgetter("published")
         # Recorded changes stay in the order of the topic: the clocks of those who publish may differ.
@@ -316,7 +317,7 @@ def _text(key: str, version: str, entry: str, system: str) -> Text:
 
 
 def _prompt(key: str, entry: str) -> PromptDefinition | None:
-    return PromptSet.build({key: entry}).prompts.get(key.removeprefix(PREFIX))
+    return PromptSet.build({key: entry}, pools=False).prompts.get(key.removeprefix(PREFIX))
 
 
 def _template(system: str) -> Template:

@@ -28,7 +28,9 @@ MAX_REJECTED = 200
 MAX_GROUNDING, MAX_GROUNDINGS = 8_000, 256_000
 """Bytes of the grounding of one object, and of all objects of a record."""
 
-LISTS = ("objects", "rejected", "issues", "calls")
+MAX_REMARKS = 500
+
+LISTS = ("objects", "rejected", "issues", "calls", "examples", "remarks")
 
 UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED})
 
@@ -68,20 +70,24 @@ def reject_objects(outcome: Outcome, why_not: Callable[[object], str | None]) ->
     others = {rejected.index for rejected in outcome.rejected}
     indexes = (index for index in count() if index not in others)
     kept: list[object] = []
+    places: dict[int, int] = {}
     rejected = list(outcome.rejected)
-    for index, value in zip(indexes, outcome.value, strict=False):
+    for place, (index, value) in enumerate(zip(indexes, outcome.value, strict=False)):
         if (why := why_not(value)) is None:
+            places[place] = len(kept)
             kept.append(value)
         else:
             raw = wire.encode(value)[:MAX_RAW].decode(errors="ignore")
             rejected.append(Rejected(index, raw, (Issue(Reason.TOO_LARGE, why),), 0))
     reason = Reason.TOO_LARGE if outcome.ok and not kept else outcome.reason
     rejected.sort(key=lambda rejection: rejection.index)
-    ids = set(map(id, kept))
-    grounding = outcome.grounding and tuple(
-        found for value, found in zip(outcome.value, outcome.grounding, strict=True) if id(value) in ids
+    grounding = outcome.grounding and tuple(outcome.grounding[place] for place in places)
+    remarks = tuple(
+        replace(each, index=places[each.index]) for each in outcome.remarks if each.index in places
     )
-    return replace(outcome, value=kept, rejected=tuple(rejected), reason=reason, grounding=grounding)
+    return replace(
+        outcome, value=kept, rejected=tuple(rejected), reason=reason, grounding=grounding, remarks=remarks
+    )
 
 
 def bounded_grounding(grounding: Mapping[str, Grounding | None]) -> Mapping[str, Grounding | None]:
@@ -95,16 +101,19 @@ def bounded_grounding(grounding: Mapping[str, Grounding | None]) -> Mapping[str,
     return {}
 
 
-def object_ids(request: str, prompt: str) -> Callable[[object], str]:
+def object_ids(
+    request: str, prompt: str, identity: Callable[[object], bytes] = wire.canonical
+) -> Callable[[object], str]:
     """Returns a function that computes the id of an object of one request.
 
-    The id is the same in every run for the same object of the same request and prompt.
+    The id is the same in every run for the same object of the same request and prompt. `identity` gives the
+    same bytes for objects that say the same, as `Contract.identity`.
     """
     common = hashlib.sha256(_part(request.encode()) + _part(prompt.encode()))
 
     def id_of(value: object) -> str:
         digest = common.copy()
-        digest.update(_part(wire.canonical(value)))
+        digest.update(_part(identity(value)))
         return digest.hexdigest()[:32]
 
     return id_of
@@ -122,7 +131,9 @@ class Answer:
     `value` is the result of a `text` or `json` prompt. `reason`, `stage`, `issues`, `cached` and `escalated`
     are those of the Outcome. `grounding` has the positions of objects in the terms, by id. `cost` is in the
     currency of the flow's price, None without one. `seconds` is how long asking took. `canary` is the id of
-    the canary that answered, None for the served version of the prompt.
+    the canary that answered, None for the served version of the prompt. `examples` are the ids of the texts
+    of a pool that were shown. `remarks` say what of the objects was not read as written, in the terms of an
+    ontology; their `index` counts `objects`.
     """
 
     request: str
@@ -146,6 +157,8 @@ class Answer:
     grounding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     seconds: float | None = None
     canary: str | None = None
+    examples: tuple[str, ...] = ()
+    remarks: tuple[Mapping[str, Any], ...] = ()
 
     @classmethod
     def of(
@@ -187,6 +200,8 @@ class Answer:
             grounding=_bounded(grounding, objects) if grounding else {},
             seconds=seconds,
             canary=canary,
+            examples=outcome.examples,
+            remarks=tuple(remark.as_json() for remark in outcome.remarks[:MAX_REMARKS]),
         )
 
     @property
@@ -235,8 +250,10 @@ class Answer:
             raise RequestError(f"Answer: {error}") from None
 
     def encode(self) -> bytes:
-        """Serialize the record for the topic."""
-        return wire.encode(self)
+        """Serialize the record for the topic; without `examples` and `remarks` if there are none."""
+        is_new = {"examples": self.examples, "remarks": self.remarks}
+        names = [name for name in self.__dataclass_fields__ if is_new.get(name, True)]
+        return wire.encode({name: getattr(self, name) for name in names})
 
 
 def _bounded(

@@ -560,3 +560,18 @@ async def test_prompt_may_have_the_model_repair_its_answers() -> None:
     ((_, shown),) = told(script, 1)
     assert "It is three." in shown
     assert "A long passage." not in shown
+
+
+async def test_example_is_shown_before_the_question() -> None:
+    source = (
+        'system: "Find rivers."\n'
+        "schema River:\n    name: string\n"
+        'prompt rivers expecting River[] as jsonl: "{{ text }}"\n'
+        '    example "one":\n        show: true\n'
+        '        terms: {text: "The Elbe."}\n        reads: [{name: "Elbe"}]\n'
+    )
+    script = Script(ScriptedAnswer('{"name": "Elbe"}\n{"name": "Rhine"}'))
+    assert await Workflow.load(source, script).call_llm("rivers", text="The Rhine.") == [{"name": "Rhine"}]
+    said = [message.text for message in script.calls[0].messages]
+    assert said[:3] == ["Find rivers.", "The Elbe.", '{"name": "Elbe"}']
+    assert said[3].startswith("The Rhine.\n\n")

@@ -218,3 +218,9 @@ def test_recorded_state_is_that_of_the_parsed_json(one: str, other: str, same: b
 def test_malformed_record_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         apply_plan.decode(data)
+
+
+def test_pool_that_is_no_longer_wanted_is_left_and_forgotten() -> None:
+    key = f"pool.{'0' * 64}"
+    found = plan("ours", {}, {key: A.encode()}, {"ours": {key: states(A)}})
+    assert (found.changes, found.left, found.after) == ({}, {}, {})
