@@ -106,7 +106,7 @@ class Reason(StrEnum):
     UNGROUNDED = "ungrounded"
     ECHOED = "echoed"
     UNSUPPORTED = "unsupported"
-    REPEATS_RELATION = "repeats_relation"
+    REPETITIVE = "repetitive"
     UNSUPPORTED_VERSION = "unsupported_version"
     TOO_LARGE = "too_large"
     PROVIDER_ERROR = "provider_error"

@@ -1,4 +1,4 @@
-"""Checks what an object says: its value must not only repeat its relation, and have a word of its quote."""
+"""Checks what an object says: its value must not only repeat another key, and have a word of its quote."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from trustgraph_prompt.json_text.pointer import pointer
 _COMPARING: Final = 300  # steps for each character of a statement
 _READING: Final = 20_000  # steps for the sentences of a quote
 
-_WRITE_IT_ONCE: Final = "; write the relation without it, or leave the object out"
+_WRITE_IT_ONCE: Final = "; write it only once, or leave the object out"
 _WITH_ITS_WORDS: Final = "; say it with the words of the quote, or leave the object out"
 
 Quote = tuple[Passage, Sequence[Span]]
@@ -32,12 +32,13 @@ def support_flaws(
         said = _text(value, role.value)
         if not said or not role.applies(value):
             continue
-        relation, place = _text(value, role.predicate), pointer((role.value,))
+        key = role.subject if role.predicate is None else role.predicate
+        known, place = _text(value, key), pointer((role.value,))
         if meter:
-            meter.spend(_COMPARING * (len(said) + len(relation)) + _READING * len(quotes))
-        if relation and only_repeats(said, relation):
-            message = f"{show(said)} only repeats what `{role.predicate}` says"
-            yield Issue(Reason.REPEATS_RELATION, message, place, advice=_WRITE_IT_ONCE)
+            meter.spend(_COMPARING * (len(said) + len(known)) + _READING * len(quotes))
+        if known and only_repeats(said, known):
+            message = f"{show(said)} only repeats what `{key}` says"
+            yield Issue(Reason.REPETITIVE, message, place, advice=_WRITE_IT_ONCE)
         elif quotes and not any(_supports(quote, role, value) for quote in quotes):
             message = f"{show(said)} has no word in common with its quote"
             yield Issue(Reason.UNSUPPORTED, message, place, advice=_WITH_ITS_WORDS)

@@ -25,7 +25,7 @@ often than one time in twenty."""
 _NEVER_ACCEPTED: Final = frozenset(
     {
         *(Reason.SCHEMA_EXTRA_FIELD, Reason.SCHEMA_TYPE_ERROR, Reason.SCHEMA_VALUE_ERROR),
-        *(Reason.UNGROUNDED, Reason.UNSUPPORTED, Reason.REPEATS_RELATION, Reason.UNSUPPORTED_VERSION),
+        *(Reason.UNGROUNDED, Reason.UNSUPPORTED, Reason.REPETITIVE, Reason.UNSUPPORTED_VERSION),
     }
 )
 """What rules out that an object ever comes. One that lacks keys may be complete enough to be matched."""

@@ -68,7 +68,7 @@ async def test_repetition_is_asked_for_again_to_be_put_right() -> None:
 
 async def test_answer_of_nothing_but_repetitions_has_their_reason() -> None:
     outcome, _ = await asked(prompt(graph=STATEMENT, attempts=1), [TWICE])
-    assert (outcome.value, outcome.reason) == ([], Reason.REPEATS_RELATION)
+    assert (outcome.value, outcome.reason) == ([], Reason.REPETITIVE)
 
 
 async def test_prompt_without_a_clause_is_not_asked_what_its_objects_say() -> None:
