@@ -17,7 +17,8 @@ from trustgraph_prompt.json_text.pointer import pointer
 _COMPARING: Final = 300  # steps for each character of a statement
 _READING: Final = 20_000  # steps for the sentences of a quote
 
-_WRITE_IT_ONCE: Final = "; write it only once, or leave the object out"
+_WRITE_IT_ONCE: Final = "; write the relation without it, or leave the object out"
+_SAY_MORE: Final = "; write what the passage says of it, or leave the object out"
 _WITH_ITS_WORDS: Final = "; say it with the words of the quote, or leave the object out"
 
 Quote = tuple[Passage, Sequence[Span]]
@@ -38,7 +39,8 @@ def support_flaws(
             meter.spend(_COMPARING * (len(said) + len(known)) + _READING * len(quotes))
         if known and only_repeats(said, known):
             message = f"{show(said)} only repeats what `{key}` says"
-            yield Issue(Reason.REPETITIVE, message, place, advice=_WRITE_IT_ONCE)
+            advice = _SAY_MORE if role.predicate is None else _WRITE_IT_ONCE
+            yield Issue(Reason.REPETITIVE, message, place, advice=advice)
         elif quotes and not any(_supports(quote, role, value) for quote in quotes):
             message = f"{show(said)} has no word in common with its quote"
             yield Issue(Reason.UNSUPPORTED, message, place, advice=_WITH_ITS_WORDS)

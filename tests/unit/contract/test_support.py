@@ -126,9 +126,7 @@ def test_flaw_of_an_element_of_a_list_has_its_index() -> None:
     contract = Contract.language(FACTS, many=True)["Fact"]
     good = {**MEIER, "relation": "worked at", "object": "Delft"}
     outcome = read(json.dumps([good, {**good, "relation": "worked at Delft"}]), contract, terms=TERMS)
-    assert [(issue.path, issue.reason) for issue in outcome.issues] == [
-        ("/1/object", Reason.REPETITIVE)
-    ]
+    assert [(issue.path, issue.reason) for issue in outcome.issues] == [("/1/object", Reason.REPETITIVE)]
 
 
 def test_roles_that_are_handed_in_count_where_there_is_a_quote() -> None:
@@ -140,7 +138,7 @@ def test_roles_that_are_handed_in_count_where_there_is_a_quote() -> None:
     assert contract.accepts({**value, "kind": "remark"})
 
 
-@pytest.mark.parametrize("said", [5, 5.5, None, True, ["Delft"], {"a": "b"}, "", " "])
+@pytest.mark.parametrize("said", [5, None, True, ["Delft"], {"a": "b"}, "", " "])
 def test_value_of_any_type_is_judged_or_left_alone(said: Any) -> None:
     keys = {"quote": {"type": "string", "x-quote": "text"}, "name": {}, "says": {}}
     contract = Contract.from_schema({"type": "object", "properties": keys}).with_roles(
