@@ -27,8 +27,10 @@ RUN python -m venv --without-pip /opt/trustgraph-prompt \
         ! -name __init__.py ! -name _mapping.py ! -name python.py ! -name special.py -delete \
     && find /opt/trustgraph-prompt/lib -path '*/pygments/styles/*.py' \
         ! -name __init__.py ! -name _mapping.py ! -name default.py ! -name monokai.py -delete \
+    && find /opt/trustgraph-prompt/lib -path '*/pygments/formatters/*.py' \
+        ! -name __init__.py ! -name _mapping.py -delete \
     && find /opt/trustgraph-prompt/lib -depth \( -name tests -o -name testdata -o -name benchmarks \
-        -o -name '*.py[ix]' -o -name '*.px[di]' -o -name '*.[ch]' \) -exec rm -r {} + \
+        -o -name '*.proto' -o -name '*.py[ix]' -o -name '*.px[di]' -o -name '*.[ch]' \) -exec rm -r {} + \
     && /opt/trustgraph-prompt/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash \
         -x /pygments/ /opt/trustgraph-prompt/lib
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import typer
 
-from trustgraph_prompt.ask.messages import opening
 from trustgraph_prompt.cli import options, output, prompt_options
 from trustgraph_prompt.cli.options import argument
 
@@ -23,6 +22,8 @@ def command(
 
     Prints the system message, the examples that are shown, and the prompt that `ask` would send.
     """
+    from trustgraph_prompt.ask.messages import opening
+
     definition = prompt_options.prompt(prompt_options.prompts(templates), prompt)
     terms = prompt_options.terms(term)
     index = prompt_options.ontology(ontology, ontology_language)
