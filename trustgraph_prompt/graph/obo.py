@@ -12,7 +12,7 @@ from trustgraph_prompt.graph.ontology_config import MAX_ALTERNATIVES
 
 _PURL: Final = "http://purl.obolibrary.org/obo/"
 
-_TAG = re.compile(r"([A-Za-z][\w-]*):[ \t]*(.*)")
+_TAG = re.compile(r"([A-Za-z][\w-]*):[ \t]*+(.*)")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s*(\w*)')
 _COMMENT = re.compile(r"(?<!\\)\s!")
 _ESCAPED = re.compile(r"\\(.)")
