@@ -154,6 +154,7 @@ def rollback(
     """Publish an earlier version of a prompt again, also of a deleted one."""
     from trustgraph_prompt.cli import push_prompts
     from trustgraph_prompt.prompts import PromptSet
+    from trustgraph_prompt.prompts.pool import pools_in
     from trustgraph_prompt.worker.config import config_topic, history, versions
 
     key = entry_key(id)
@@ -168,8 +169,7 @@ def rollback(
         warn_of_skipped(found)
         text = found.find(key, to) if to else found.previous(key)
         _check_another(found, key, text)
-        pools = {name: text for name, text in found.present.items() if name.startswith("pool.")}
-        raise_first(PromptSet.build({**pools, key: text.entry}).refused.values())
+        raise_first(PromptSet.build({**pools_in(found.present), key: text.entry}).refused.values())
         config_topic.check_room(at.workspace, found.present.keys() | {key})
         entries = {key: text.entry}
         push_prompts.warn({name: data.encode() for name, data in found.present.items()}, entries)

@@ -28,7 +28,7 @@ from trustgraph_prompt.graph.ontology_choice import OntologyIndex
 from trustgraph_prompt.llm import Provider, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, files
 from trustgraph_prompt.prompts.gold_file import GoldText, texts_for
-from trustgraph_prompt.prompts.pool import POOL
+from trustgraph_prompt.prompts.pool import pools_in
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.worker.config.history import bundled_system
 
@@ -128,8 +128,7 @@ class Side:
             with broker_options.naming(place.broker):
                 raise kind(f"--against: {unknown}: {error}") from error
         new = replace(self, entries={**self.entries, SYSTEM_KEY: kept.system})
-        pools = {key: entry for key, entry in kept.present.items() if key.startswith(POOL)}
-        old = {**pools, SYSTEM_KEY: text.system or kept.system, PREFIX + id: text.entry}
+        old = {**pools_in(kept.present), SYSTEM_KEY: text.system or kept.system, PREFIX + id: text.entry}
         return new, replace(self, entries=old)
 
 

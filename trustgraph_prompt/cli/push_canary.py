@@ -14,7 +14,7 @@ from trustgraph_prompt.cli.broker_options import WorkspaceOptions
 from trustgraph_prompt.cli.push_prompts import acknowledgements
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.prompts import PromptSet
-from trustgraph_prompt.prompts.pool import POOL
+from trustgraph_prompt.prompts.pool import pools_in
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.worker.canary.record import CANARY, Canary
 from trustgraph_prompt.worker.config import config_topic, history
@@ -54,7 +54,7 @@ async def begin(
     """
     workspace, topic = at.workspace, at.topic
     standing = await config_topic.messages(broker, workspace, topic=topic + CANARY)
-    pools = {key: text for key, text in wanted.items() if key.startswith(POOL) and key not in present}
+    pools = {key: text for key, text in pools_in(wanted).items() if key not in present}
     canaries = _proposed(workspace, present, wanted, share, author)
     for id in canaries:
         if (former := standing.get(PREFIX + id)) is not None:
@@ -90,7 +90,7 @@ def _proposed(
         )
     canaries: dict[str, Canary] = {}
     unchanged: list[str] = []
-    pools = {key: text for key, text in wanted.items() if key.startswith(POOL)}
+    pools = pools_in(wanted)
     for key, text in sorted(wanted.items() - pools.items()):
         id = key.removeprefix(PREFIX)
         if key == SYSTEM_KEY:

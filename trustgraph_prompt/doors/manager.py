@@ -23,7 +23,7 @@ from trustgraph_prompt.graph.ontology_answer import AnswerReading
 from trustgraph_prompt.graph.ontology_question import question_terms
 from trustgraph_prompt.prompts import PromptDefinition, Template, Turn, answer_format
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template
-from trustgraph_prompt.prompts.pool import POOL, Pools
+from trustgraph_prompt.prompts.pool import Pools, pools_in
 from trustgraph_prompt.prompts.shown_examples import in_text, written
 from trustgraph_prompt.prompts.template import Dialect
 from trustgraph_prompt.prompts.within_ontology import ontology_in
@@ -93,7 +93,7 @@ class PromptManager:
         Raises `RuntimeError` for an invalid entry, and changes nothing then.
         """
         system = _system(config.get("system", ""))
-        pools = Pools({key: text.encode() for key, text in config.items() if key.startswith(POOL)})
+        pools = Pools({key: text.encode() for key, text in pools_in(config).items()})
         prompts = {
             (id := key.removeprefix("template.")): _compiled_entry(id, text, pools)
             for key, text in config.items()

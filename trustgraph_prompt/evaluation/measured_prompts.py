@@ -10,7 +10,7 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.extraction.state import read_state, write_state
 from trustgraph_prompt.prompts import PromptDefinition
-from trustgraph_prompt.prompts.pool import POOL
+from trustgraph_prompt.prompts.pool import pools_in
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 
 PROMPTS: Final = "persistent://local/eval/prompts"
@@ -45,10 +45,9 @@ def find(state: Path, id: str, version: str) -> dict[str, str] | None:
         )
     if not found:
         return None
-    pools = [key for key in known if key.startswith(POOL)]
     return {
         name: text
-        for key in (*pools, found[0])
+        for key in (*pools_in(known), found[0])
         for name, text in wire.decode(known[key].data, "prompt").items()
     }
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -25,6 +25,8 @@ MAX_POOLS: Final = 32 * 1024 * 1024
 """The maximum size of all pools that the prompts of a workspace name, in bytes."""
 
 MOST_SHOWN: Final = 10
+
+_Entry = TypeVar("_Entry")
 
 CLAUSE: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -219,6 +221,11 @@ class Pools:
                 raise wrong(message, found=f"{size:,}", expected=expected)
             self._read[key] = Pool.parse(self.texts[key], key)
         return self._read[key]
+
+
+def pools_in(entries: Mapping[str, _Entry]) -> dict[str, _Entry]:
+    """The pools among config entries, by key."""
+    return {key: entry for key, entry in entries.items() if key.startswith(POOL)}
 
 
 def _distinct(texts: Iterable[PoolText], term: str) -> tuple[PoolText, ...]:

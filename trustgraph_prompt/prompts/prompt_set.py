@@ -11,7 +11,7 @@ import orjson
 from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, excerpt, without_frames
 from trustgraph_prompt.prompts.answer_format import TERM
 from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question, system_template
-from trustgraph_prompt.prompts.pool import POOL, Pools
+from trustgraph_prompt.prompts.pool import POOL, Pools, pools_in
 from trustgraph_prompt.prompts.template import Template
 
 MAX_PROMPTS = 1_000
@@ -86,8 +86,10 @@ class PromptSet:
         }
         before = previous._entries if previous else {}
         known = (each.built.pool for each in before.values() if isinstance(each.built, PromptDefinition))
-        named = Pools({key: texts.pop(key) for key in [*texts] if key.startswith(POOL)}, filter(None, known))
-        read, too_many = _read_all(texts, before, named if pools else None)
+        named = pools_in(texts)
+        others = {key: text for key, text in texts.items() if key not in named}
+        there = Pools(named, filter(None, known)) if pools else None
+        read, too_many = _read_all(others, before, there)
         system = read[SYSTEM_KEY].built if SYSTEM_KEY in read else None
         system = system if isinstance(system, Template) else SYSTEM
         read = {key: entry.under(system) for key, entry in read.items()}

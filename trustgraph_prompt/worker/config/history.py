@@ -18,7 +18,7 @@ from trustgraph_prompt.broker import Broker, Message
 from trustgraph_prompt.broker.opened import opened
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.prompts import PromptSet, files
-from trustgraph_prompt.prompts.pool import POOL
+from trustgraph_prompt.prompts.pool import pools_in
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.wire.records import take
 from trustgraph_prompt.worker.canary.record import Canary
@@ -125,7 +125,7 @@ async def push(
     """
     id = uuid.uuid4().hex
     present = await config_topic.messages(broker, workspace, topic=topic)
-    pools = {key: text for key, text in changes.items() if key.startswith(POOL)}
+    pools = pools_in(changes)
     others = {key: text for key, text in changes.items() if key not in pools}
     await _record(broker, workspace, _changes(id, present, others, author, action), topic)
     changes = {key: text for key, text in pools.items() if not text or key not in present} | others
