@@ -1,7 +1,7 @@
 """How long it takes to choose the examples of a pool. Exits with 1 beyond the limit for 1,000 texts.
 
 The texts are windows of the repository's own guides, of as many words as a sentence, and as a chunk of 2,000
-characters has; so are the passages, which are none of the texts. The scan ranks all texts by all words,
+characters has; so are the passages, which are not among the texts. The scan ranks all texts by all words,
 without an index; it is stated how many of three chosen texts it would choose, too. Times are CPU time, the
 least of some rounds.
 """

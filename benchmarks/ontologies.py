@@ -6,7 +6,7 @@ FOLDER has `ontologies/ont_*.ttl`, `train/ont_*_train.jsonl` (a line a triple: s
 obj_label), `test/*.jsonl` (sent, triples) and `published/*.jsonl`, the answers of the paper's models. Nothing
 of it belongs to this project. A text of `train` that contains a test sentence, or is contained in it, is not
 shown. Scored as in the paper: strings without blanks and underscores, in lower case; triples whose relation
-is none of the sentence's gold relations are left out; F1 of each sentence, the mean of each ontology, the
+is not among the sentence's gold relations are left out; F1 of each sentence, the mean of each ontology, the
 mean of these. Intervals (95 %) are those of resampled sentences.
 """
 
@@ -54,15 +54,6 @@ class Sentence:
     id: str
     text: str
     gold: frozenset[Triple]
-
-
-@dataclass(frozen=True)
-class Answers:
-    """How the sentences of one ontology were answered."""
-
-    triples: Sequence[Sequence[Triple]]
-    seconds: float = 0.0
-    tokens: int = 0
 
 
 def plain(text: str) -> str:
@@ -304,14 +295,8 @@ def bundled(pool: Sequence[tuple[str, list[Triple]]], shown: int) -> PromptDefin
 
 def triple_of(value: dict[str, Any], index: OntologyIndex) -> Triple:
     """An object as it is published, with the label of its relation."""
-    ontology = index.ontology
-    if value["type"] == "attribute":
-        attribute = (
-            ontology.datatype_properties.get(value["attribute"])
-            or ontology.object_properties[value["attribute"]]
-        )
-        return value["entity"], attribute.labels[0], str(value["value"])
-    return value["subject"], ontology.object_properties[value["relation"]].labels[0], value["object"]
+    fact = index.vocabulary.as_fact(value)
+    return fact["subject"], fact["relation"], fact["object"]
 
 
 async def ask_all(url: str, model: str, folder: Path, tests: Sequence[Path], most: int, way: str) -> None:
