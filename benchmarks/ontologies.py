@@ -231,7 +231,7 @@ WAYS = {
 
 
 #: The bundled prompt within the ontology: how many nearest examples of a pool are shown.
-PRODUCT = {"bundled prompt": 0, "bundled prompt, three nearest": 3}
+PRODUCT = {"bundled prompt": 0, "bundled prompt, three nearest": 3, "bundled prompt, five nearest": 5}
 
 
 @dataclass(frozen=True)

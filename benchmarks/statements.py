@@ -2,6 +2,7 @@
 
     python benchmarks/statements.py mix BEFORE.jsonl AFTER.jsonl --out FOLDER [--most 150] [--twice 60]
     python benchmarks/statements.py count FOLDER
+    python benchmarks/statements.py names OBJECTS.jsonl…
 
 The objects are those that `extraction_truth.py --objects` writes. `mix` draws at most so many of each build,
 evenly over prompts, and writes into FOLDER: `sheet.jsonl`, without quotes and in random order, `again.jsonl`,
@@ -9,7 +10,8 @@ some of them for a second reader, and `key.jsonl`, which says of which build eac
 each line of a sheet: 1 if a fair reader agrees that the object says what the text says, ends in order, and
 understandable alone; 0.5 if its core is right and something material is missing, garbled or vague, or two
 facts are joined; 0 if it is wrong, from elsewhere, or a relation that the text does not make. `count` prints
-the shares, and Cohen's kappa of the two readers.
+the shares, and Cohen's kappa of the two readers. `names` counts how many of the names that a person marked in
+the texts (`passages/names.json`) are an entity, a subject or an object in each file.
 """
 
 from __future__ import annotations
@@ -96,6 +98,18 @@ def kappa(pairs: Sequence[tuple[float, float]]) -> float:
     return (same - chance) / (1 - chance)
 
 
+def names(objects: Path) -> None:
+    """Print how many of the marked names some objects name."""
+    marked = json.loads((Path(__file__).parent / "passages" / "names.json").read_text("utf-8"))
+    ends: defaultdict[str, str] = defaultdict(str)
+    for each in lines(objects):
+        said = (str(each["object"].get(key, "")) for key in ("entity", "subject", "object"))
+        ends[each["text"]] += "\n".join(["", *said]).casefold()
+    found = {text: sum(name.casefold() in ends[text] for name in of_text) for text, of_text in marked.items()}
+    by_text = ", ".join(f"{text} {count} of {len(marked[text])}" for text, count in found.items())
+    print(f"{objects}: {sum(found.values())} of {sum(map(len, marked.values()))} names ({by_text})")
+
+
 def main() -> None:
     said = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     commands = said.add_subparsers(dest="command", required=True)
@@ -106,11 +120,16 @@ def main() -> None:
     mixing.add_argument("--most", type=int, default=150, help="objects of each build")
     mixing.add_argument("--twice", type=int, default=60, help="objects for a second reader")
     commands.add_parser("count").add_argument("folder", type=Path)
+    naming = commands.add_parser("names")
+    naming.add_argument("objects", type=Path, nargs="+")
     given = said.parse_args()
     if given.command == "mix":
         mix(given.before, given.after, given.out, given.most, given.twice)
-    else:
+    elif given.command == "count":
         count(given.folder)
+    else:
+        for each in given.objects:
+            names(each)
 
 
 if __name__ == "__main__":
