@@ -18,7 +18,7 @@ from trustgraph_prompt.cli.model_options import Prefill
 from trustgraph_prompt.llm.openai import request_body
 
 SECONDS = 60.0
-ROCK = '{"entity": "chalk", "definition": "a soft rock"}'
+ROCK = '{"quote": "Chalk is a soft rock", "entity": "chalk", "definition": "a soft rock"}'
 TEXT = ["question", "--term", "question=why?"]
 OBJECTS = ["extract-definitions", "--term", "text=Chalk is a soft rock."]
 

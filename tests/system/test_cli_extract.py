@@ -89,7 +89,7 @@ class TestTheDemo:
             place.format(6, "extract-definitions"),
         ]
         [cut] = summary["cut"]["truncated"]
-        assert cut.startswith(place.format(7, "extract-relationships") + ": after 43 tokens by the server's")
+        assert cut.startswith(place.format(7, "extract-relationships") + ": after 41 tokens by the server's")
         assert summary["without_objects"] == [place.format(3, "extract-definitions")]
         assert summary["tokens"]["in"] > 0
         assert summary["tokens"]["out"] > 0
