@@ -24,7 +24,7 @@ def test_check_accepts_the_bundled_prompts_and_flows() -> None:
     result = run("check", ROOT / "templates", ROOT / "flows")
     assert result.returncode == 0
     assert result.stderr == ""
-    assert "extract-definitions.prompt (prompt, 4 examples)" in result.stdout
+    assert "extract-definitions.prompt (prompt, 6 examples)" in result.stdout
     assert "requests.yaml (flow)" in result.stdout
 
 

@@ -52,6 +52,7 @@ class TestTheDemo:
             "chunk": 1,
             "start": 0,
             "object": {
+                "quote": "that white substance almost too soft to be called rock",
                 "entity": "chalk",
                 "definition": "A white substance almost too soft to be called rock, found under the whole "
                 "county of Norfolk and along the coasts of England.",
