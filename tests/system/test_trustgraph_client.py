@@ -124,8 +124,8 @@ TOOL = {
 }
 PASSAGE = "Chalk is a soft white limestone."
 DEFINITION = {
-    "entity": "chalk",
     "quote": "Chalk is a soft white limestone",
+    "entity": "chalk",
     "definition": "a soft white limestone",
 }
 RELATIONSHIP = {
