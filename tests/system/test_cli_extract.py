@@ -456,8 +456,9 @@ class Recorded:
         self.troubles: Counter[str] = Counter()
 
     def reply(self, body: dict[str, Any]) -> Reply:
-        text = "\n".join(message["content"] for message in body["messages"] if message["role"] == "user")
-        prompt = "extract-relationships" if '"predicate"' in text else "extract-definitions"
+        system, *others = body["messages"]
+        text = "\n".join(message["content"] for message in others if message["role"] == "user")
+        prompt = "extract-relationships" if '"predicate"' in system["content"] else "extract-definitions"
         answers = [answer for answer in self._answers if answer.fits(prompt, text)]
         question = f"{prompt} {answers[0].contains}"
         answer = answers[min(self._given[question], len(answers) - 1)]
