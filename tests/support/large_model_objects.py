@@ -70,12 +70,13 @@ def passages() -> dict[str, str]:
 
 
 def counts(asked: Iterable[LargeModelObject]) -> dict[str, Count]:
-    """By kind. Each object is read as an answer to its prompt about its passage."""
+    """By kind. Each object is read as an answer to its prompt about its passage, with a quote of it."""
     prompts = _bundled().prompts
     by_kind: dict[str, Count] = {}
     for each in asked:
         count = by_kind.setdefault(each.kind, Count())
-        outcome = read(json.dumps(each.object), prompts[each.prompt].contract, terms={"text": each.passage})
+        said = {"quote": _quote(each), **each.object}
+        outcome = read(json.dumps(said), prompts[each.prompt].contract, terms={"text": each.passage})
         count.objects += 1
         count.refused += tuple(str(issue) for one in outcome.rejected for issue in one.issues)
         found = [where for one in outcome.grounding or () for where in one.values()]
@@ -86,16 +87,24 @@ def counts(asked: Iterable[LargeModelObject]) -> dict[str, Count]:
 @cache
 def refused_with_each_sentence() -> tuple[tuple[LargeModelObject, list[bool]], ...]:
     """Whether each object is refused by what it says, with each sentence of its passage as its quote."""
-    return tuple((each, list(_refused_by_sentence(each))) for each in objects())
+    return tuple((each, [refused for _, refused in _by_sentence(each)]) for each in objects())
 
 
-def _refused_by_sentence(each: LargeModelObject) -> Iterator[bool]:
+def _quote(each: LargeModelObject) -> str:
+    """The first sentence of the passage that bears the object out: it was written down without a quote."""
+    return next(sentence for sentence, refused in _by_sentence(each) if not refused)
+
+
+def _by_sentence(each: LargeModelObject) -> Iterator[tuple[str, bool]]:
+    """The sentences of the passage, and whether the object is refused with each."""
     clause = _bundled().prompts[each.prompt].graph
     roles, passage = tuple(clause.roles) if clause else (), _indexed(each.passage)
     ends = [0, *(end.end() for end in SENTENCE_END.finditer(passage.text)), len(passage.text)]
-    for start, end in pairwise(ends):
-        if passage.text[start:end].strip():
-            yield any(support_flaws(each.object, roles, [(passage, [(start, end)])], None))
+    for at, end in pairwise(ends):
+        if sentence := passage.text[at:end].strip():
+            start = passage.text.index(sentence, at)
+            quotes = [(passage, [(start, start + len(sentence))])]
+            yield sentence, any(support_flaws(each.object, roles, quotes, None))
 
 
 @cache

@@ -22,8 +22,11 @@ from trustgraph_prompt.prompts import files
 
 ENTRIES = files.load(package_data.templates())
 
-DEFINITIONS = [{"entity": f"entity {n}", "definition": f"What {n} is."} for n in range(20)]
-PASSAGE = "; ".join(f"{each['entity']}: {each['definition']}" for each in DEFINITIONS)
+DEFINITIONS = [
+    {"quote": f"entity {n}: one of twenty", "entity": f"entity {n}", "definition": "One of twenty."}
+    for n in range(20)
+]
+PASSAGE = "; ".join(each["quote"] for each in DEFINITIONS)
 MIXED: list[dict[str, Any]] = [
     {"type": "definition", "entity": "DNA", "definition": "Carries genetic instructions."},
     {
@@ -110,9 +113,11 @@ def _by_manager(provider: OpenAIProvider) -> Ask:
 async def test_definitions_are_extracted_as_json_lines(server: ModelServer, ask: Ask) -> None:
     server.reply = lambda body: Reply(streamed(lines(DEFINITIONS)))
     assert await ask("extract-definitions", text=PASSAGE) == DEFINITIONS
-    system, question = server.bodies[0]["messages"]
-    assert system["content"].startswith("You are a careful assistant.")
-    assert f"<passage>\n{PASSAGE}\n</passage>" in question["content"]
+    system, *examples, question = server.bodies[0]["messages"]
+    assert system["content"].startswith("You list the people, places")
+    # A caller of `PromptManager` takes one text, which has no turns before it.
+    assert [each["role"] for each in examples] in (["user", "assistant"] * 2, [])
+    assert question == {"role": "user", "content": PASSAGE}
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 19])

@@ -18,7 +18,7 @@ from trustgraph_prompt.cli.model_options import Prefill
 from trustgraph_prompt.llm.openai import request_body
 
 SECONDS = 60.0
-ROCK = '{"entity": "chalk", "definition": "a soft rock"}'
+ROCK = '{"quote": "Chalk is a soft rock", "entity": "chalk", "definition": "a soft rock"}'
 TEXT = ["question", "--term", "question=why?"]
 OBJECTS = ["extract-definitions", "--term", "text=Chalk is a soft rock."]
 
@@ -82,7 +82,7 @@ async def test_an_object_is_there_while_the_model_still_writes(server: ModelServ
 
 @pytest.mark.parametrize("prompt", [TEXT, OBJECTS], ids=["text", "objects"])
 async def test_closed_pipe_ends_the_command_without_a_message(prompt: list[str], server: ModelServer) -> None:
-    rocks = [said(f'{{"entity": "rock {n}", "definition": "a rock"}}\n') for n in range(10_000)]
+    rocks = [said(ROCK.replace('"chalk"', f'"rock {n}"') + "\n") for n in range(10_000)]
     server.reply = lambda body: Reply([part for rock in rocks for part in (rock, 0.01)])
     line = shlex.join([str(PROGRAM), "ask", *prompt, "--base-url", server.url, "--model", "small"])
     async with asyncio.timeout(SECONDS):

@@ -24,7 +24,7 @@ def test_check_accepts_the_bundled_prompts_and_flows() -> None:
     result = run("check", ROOT / "templates", ROOT / "flows")
     assert result.returncode == 0
     assert result.stderr == ""
-    assert "extract-definitions.prompt (prompt, 4 examples)" in result.stdout
+    assert "extract-definitions.prompt (prompt, 6 examples)" in result.stdout
     assert "requests.yaml (flow)" in result.stdout
 
 
@@ -292,15 +292,25 @@ def test_check_names_the_numbers_and_dates_that_are_not_looked_up(tmp_path: Path
     assert "people does not look up the keys `born`, `year` in the text" in checked.stderr
 
 
-@pytest.mark.parametrize("is_late", [True, False])
-def test_check_names_a_quote_that_is_not_the_first_text(tmp_path: Path, is_late: bool) -> None:
-    fields = ['    kind: "fact"\n', "    quote: string @quote(text)\n", "    name: string @from(text)\n"]
-    schema = "schema Fact:\n" + "".join(fields[::-1] if is_late else fields)
+@pytest.mark.parametrize(
+    ("keys", "is_late"),
+    [("qnt", False), ("nqt", True), ("nqs", False), ("snq", True)],
+    ids=["first", "after a text", "before what it supports", "after what it supports"],
+)
+def test_check_names_a_quote_after_what_it_is_to_support(tmp_path: Path, keys: str, is_late: bool) -> None:
+    fields = {
+        "q": "    quote: string @quote(text)\n",
+        "n": "    name: string @from(text)\n",
+        "t": "    note: string\n",
+        "s": "    note: string @supported(of: name)\n",
+    }
+    schema = "schema Fact:\n" + "".join(map(fields.__getitem__, keys))
     prompt = 'prompt facts expecting Fact[] as jsonl:\n    text: "Which? {{ text }} {{ answer_format }}"\n'
     (tmp_path / "facts.prompt").write_text(f"{schema}\n{prompt}")
     checked = run("check", tmp_path / "facts.prompt")
     assert checked.returncode == 0
-    assert ("facts asks for a quote after another text, in the key `quote`" in checked.stderr) is is_late
+    late = "facts asks for a quote after what it is to support, in the key `quote`"
+    assert (late in checked.stderr) is is_late
 
 
 def test_check_names_keys_of_things_in_the_graph_that_are_not_looked_up(tmp_path: Path) -> None:

@@ -52,6 +52,7 @@ class TestTheDemo:
             "chunk": 1,
             "start": 0,
             "object": {
+                "quote": "that white substance almost too soft to be called rock",
                 "entity": "chalk",
                 "definition": "A white substance almost too soft to be called rock, found under the whole "
                 "county of Norfolk and along the coasts of England.",
@@ -89,7 +90,7 @@ class TestTheDemo:
             place.format(6, "extract-definitions"),
         ]
         [cut] = summary["cut"]["truncated"]
-        assert cut.startswith(place.format(7, "extract-relationships") + ": after 43 tokens by the server's")
+        assert cut.startswith(place.format(7, "extract-relationships") + ": after 41 tokens by the server's")
         assert summary["without_objects"] == [place.format(3, "extract-definitions")]
         assert summary["tokens"]["in"] > 0
         assert summary["tokens"]["out"] > 0
@@ -455,8 +456,9 @@ class Recorded:
         self.troubles: Counter[str] = Counter()
 
     def reply(self, body: dict[str, Any]) -> Reply:
-        text = "\n".join(message["content"] for message in body["messages"] if message["role"] == "user")
-        prompt = "extract-relationships" if '"predicate"' in text else "extract-definitions"
+        system, *others = body["messages"]
+        text = "\n".join(message["content"] for message in others if message["role"] == "user")
+        prompt = "extract-relationships" if '"predicate"' in system["content"] else "extract-definitions"
         answers = [answer for answer in self._answers if answer.fits(prompt, text)]
         question = f"{prompt} {answers[0].contains}"
         answer = answers[min(self._given[question], len(answers) - 1)]

@@ -65,10 +65,12 @@ async def test_overlap_is_shown_to_the_model_and_gives_no_objects(
         "He never came back to Rome, nor to Oslo.",
     )
     (tmp_path / "story.txt").write_text(f"{first}\n\n{second}")
-    names = ("Ada", "Bob", "Rome")
-    server.reply = lambda body: Reply(
-        streamed("\n".join(json.dumps({"entity": name, "definition": "A name."}) for name in names))
-    )
+    said = [
+        {"quote": "Ada came to Paris", "entity": "Ada", "definition": "came to Paris"},
+        {"quote": "Bob went", "entity": "Bob", "definition": "went"},
+        {"quote": "He never came back to Rome", "entity": "Rome", "definition": "to which he never came"},
+    ]
+    server.reply = lambda body: Reply(streamed("\n".join(map(json.dumps, said))))
     command = [
         *(
             "extract",
@@ -87,9 +89,7 @@ async def test_overlap_is_shown_to_the_model_and_gives_no_objects(
     found = [(line["chunk"], line["start"], line["object"]["entity"]) for line in lines(tmp_path / "o.jsonl")]
     assert found == [(1, 0, "Ada"), (1, 0, "Bob"), (2, len(first) + 2, "Rome")]
     asked = [body["messages"][-1]["content"] for body in server.bodies]
-    about = {
-        text: [each for each in asked if f"<passage>\n{text}\n</passage>" in each] for text in (first, second)
-    }
+    about = {text: [each for each in asked if each.endswith(text)] for text in (first, second)}
     assert not any("<before>" in each for each in about[first])
     assert "<before>\nIt rained. Bob went.\n</before>" in about[second][0]
 
@@ -99,7 +99,7 @@ class TestTexts:
         (tmp_path / "plain.txt").write_text("Größe 👩", encoding="utf-8")
         (tmp_path / "marked.txt").write_text("Größe 👧\r\n", encoding="utf-8-sig", newline="")
         (tmp_path / "any.jsonl").write_text(
-            '{"answer": "{\\"entity\\": \\"Größe\\", \\"definition\\": \\"d\\"}"}\n'
+            json.dumps({"answer": '{"quote": "Größe", "entity": "Größe", "definition": "Größe zwei"}'})
         )
         command = ["extract", "plain.txt", "marked.txt", "--provider", "scripted:any.jsonl", "-o", "o.jsonl"]
         run(*command, folder=tmp_path)

@@ -122,12 +122,23 @@ TOOL = {
     "description": "Looks",
     "arguments": [{"name": "at", "type": "string", "description": "it"}],
 }
-DEFINITION = {"entity": "chalk", "definition": "a soft white limestone"}
-RELATIONSHIP = {"subject": "chalk", "predicate": "is", "object": "soft", "object-entity": False}
+PASSAGE = "Chalk is a soft white limestone."
+DEFINITION = {
+    "quote": "Chalk is a soft white limestone",
+    "entity": "chalk",
+    "definition": "a soft white limestone",
+}
+RELATIONSHIP = {
+    "quote": "Chalk is a soft",
+    "subject": "chalk",
+    "predicate": "is",
+    "object": "soft",
+    "object-entity": False,
+}
 
 HELPERS: list[tuple[str, dict[str, Any], str, str, Any]] = [
-    ("extract_definitions", {"text": "Chalk."}, json.dumps(DEFINITION), "objects", [DEFINITION]),
-    ("extract_relationships", {"text": "Chalk."}, json.dumps(RELATIONSHIP), "objects", [RELATIONSHIP]),
+    ("extract_definitions", {"text": PASSAGE}, json.dumps(DEFINITION), "objects", [DEFINITION]),
+    ("extract_relationships", {"text": PASSAGE}, json.dumps(RELATIONSHIP), "objects", [RELATIONSHIP]),
     (
         "extract_objects",
         {"text": "Etna.", "schema": {"name": "mountains", "description": "Some", "fields": FIELDS}},
@@ -158,8 +169,8 @@ async def test_the_clients_own_helpers_work_with_the_stock_prompts(trustgraph: T
     await trustgraph.config.put("default", {("prompt", key): value for key, value in stock.items()})
     said = {helper: says for helper, _, says, _, _ in HELPERS}
     telling = {
-        "extract_definitions": "List the entities",
-        "extract_relationships": "Write it down as facts",
+        "extract_definitions": '"definition"',
+        "extract_relationships": '"predicate"',
         "extract_objects": "mountains",
         "document_prompt": "<document",
         "agent_react": "step by step",
@@ -167,7 +178,8 @@ async def test_the_clients_own_helpers_work_with_the_stock_prompts(trustgraph: T
     }
 
     def script(request: dict[str, Any]) -> str:
-        return next(said[helper] for helper, words in telling.items() if words in request["prompt"])
+        asked = request["system"] + request["prompt"]
+        return next(said[helper] for helper, words in telling.items() if words in asked)
 
     client, model = await flow_set(trustgraph, script)
     came = [await client.call(helper, **arguments, timeout=60) for helper, arguments, *_ in HELPERS]

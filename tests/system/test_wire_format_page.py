@@ -55,7 +55,9 @@ FLOWS: dict[str, dict[str, Any]] = {
 ANSWERS = ScriptedProvider(
     [
         ScriptedAnswer('{"name": "Etna", "height": 3403}', contains="The table is"),
-        ScriptedAnswer('{"entity": "chalk", "definition": "A soft white rock."}\n{"entity": "flint"}'),
+        ScriptedAnswer(
+            f"{json.dumps(EXAMPLES['object'])}\n{EXAMPLES['answer record']['rejected'][0]['raw']}"
+        ),
     ]
 )
 
@@ -95,7 +97,7 @@ async def test_a_worker_publishes_what_the_page_shows() -> None:
     flows = [flow_file.parse({"name": name, **flow}, name) for name, flow in FLOWS.items()]
     prompts = Prompts(files.load(ROOT / "templates"))
     chunk = wire.Chunk(
-        wire.Metadata("urn:chunk:1", "urn:doc:1", "geology"), "Chalk is a soft rock.", "urn:chunk:1"
+        wire.Metadata("urn:chunk:1", "urn:doc:1", "geology"), EXAMPLES["Chunk"]["chunk"], "urn:chunk:1"
     )
     question = wire.PromptRequest.asking("extract-definitions", {"text": chunk.chunk})
     async with await connect("embedded:") as broker:
@@ -132,7 +134,13 @@ async def test_a_worker_publishes_what_the_page_shows() -> None:
     page = json.loads(json.dumps(EXAMPLES).replace("1773427138a3e28ac620faf93574706b", object_id))
     for title, message in found.items():
         assert shape(message) == shape(page[title]), title
-    assert messages["object"].properties.keys() == EXAMPLES["properties of an object"].keys()
+    assert found["object"] == page["object"]
+    assert found["PromptResponse"]["object"] == page["PromptResponse"]["object"]
+    for name in ("rejected", "grounding"):
+        assert found["answer record"][name] == page["answer record"][name]
+    properties, shown = messages["object"].properties, EXAMPLES["properties of an object"]
+    assert properties.keys() == shown.keys()
+    assert properties["grounding"] == shown["grounding"]
 
 
 @pytest.mark.parametrize("record", [wire.ConfigResponse, wire.ConfigPush])

@@ -179,8 +179,8 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
         )
     if keys := late_quotes(prompt.contract):
         yield (
-            f"{place}: {prompt.id} asks for a quote after another text, in {_quoted(keys)}; a model that "
-            "quotes first makes up less"
+            f"{place}: {prompt.id} asks for a quote after what it is to support, in {_quoted(keys)}; a "
+            "model that quotes first makes up less"
         )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))

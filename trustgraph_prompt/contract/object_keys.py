@@ -66,11 +66,16 @@ def not_looked_up(contract: Contract, keys: Iterable[str] | None = None) -> list
 
 
 def late_quotes(contract: Contract) -> list[str]:
-    """The quotes that come after another text, for which the model then finds words that fit."""
+    """The quotes that come after what they are to support, for which the model then finds words that fit.
+
+    The name of whom it is said may come before: models then name more. Without roles, any text counts.
+    """
+    said = {key for role in contract.roles for key in (role.predicate, role.value)}
     late: dict[str, None] = {}
     for kind in kinds_of(contract) if contract.quote_keys else ():
         texts = [key for key in kind.properties if kind.is_free_text(key)]
-        first = next((place for place, key in enumerate(texts) if key not in contract.quote_keys), len(texts))
+        others = (place for place, key in enumerate(texts) if key not in contract.quote_keys)
+        first = next((place for place in others if not said or texts[place] in said), len(texts))
         late |= dict.fromkeys(key for key in texts[first:] if key in contract.quote_keys)
     return list(late)
 

@@ -12,6 +12,7 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.grounding import Passage
 from trustgraph_prompt.grounding.sentences import Span
 from trustgraph_prompt.grounding.support import only_repeats, shares_no_word, stands_near
+from trustgraph_prompt.grounding.words import words
 from trustgraph_prompt.json_text.pointer import pointer
 
 _COMPARING: Final = 300  # steps for each character of a statement
@@ -19,6 +20,7 @@ _READING: Final = 20_000  # steps for the sentences of a quote
 
 _WRITE_IT_ONCE: Final = "; write the relation without it, or leave the object out"
 _SAY_MORE: Final = "; write what the passage says of it, or leave the object out"
+_OF_ANOTHER: Final = "; write what the passage says that it has to do with, or leave the object out"
 _WITH_ITS_WORDS: Final = "; say it with the words of the quote, or leave the object out"
 
 Quote = tuple[Passage, Sequence[Span]]
@@ -37,7 +39,11 @@ def support_flaws(
         known, place = _text(value, key), pointer((role.value,))
         if meter:
             meter.spend(_COMPARING * (len(said) + len(known)) + _READING * len(quotes))
-        if known and only_repeats(said, known):
+        subject = _text(value, role.subject)
+        if role.predicate is not None and words(said).folded == words(subject).folded:
+            message = f"{show(said)} is said of itself"
+            yield Issue(Reason.REPETITIVE, message, place, advice=_OF_ANOTHER)
+        elif known and only_repeats(said, known):
             message = f"{show(said)} only repeats what `{key}` says"
             advice = _SAY_MORE if role.predicate is None else _WRITE_IT_ONCE
             yield Issue(Reason.REPETITIVE, message, place, advice=advice)

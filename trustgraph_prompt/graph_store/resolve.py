@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from trustgraph_prompt.graph_store.name_rules import NameVerdict, Same
 from trustgraph_prompt.graph_store.read_view import read_view
 from trustgraph_prompt.graph_store.same_names import Pair, Resolution, connected, resolve_names
 from trustgraph_prompt.graph_store.store import GRAPH_DIFFERENT, GRAPH_OF, GRAPH_SAME, GraphStore
-from trustgraph_prompt.graph_store.view import Fact, GraphView
+from trustgraph_prompt.graph_store.view import Fact, GraphView, SourceDocument
 from trustgraph_prompt.replaced_file import replaced
 
 _DEFINITIONS = frozenset(("definition", "description"))
@@ -62,14 +63,23 @@ class Resolved:
 
     def _describe(self, iri: str, facts: list[Fact]) -> ThingSummary:
         thing = self.view.things[iri]
-        passage = next((p for fact in facts for p in (*fact.passages, *fact.chunks)), None)
         text = ""
-        if passage:
-            document = self.view.documents[passage.document]
-            quoted = document.text[max(0, passage.start - _AROUND) : passage.start + 2 * _AROUND]
+        if place := self._place(thing.name, facts):
+            document, start = place
+            quoted = document.text[max(0, start - _AROUND) : start + 2 * _AROUND]
             text = f"{', '.join(document.files)}: …{' '.join(quoted.split())}…"
         texts = (f.object for f in facts if not f.is_relation and f.predicate in _DEFINITIONS)
         return ThingSummary(thing.name, ", ".join(thing.types), next(texts, "")[:_LONGEST], text, iri)
+
+    def _place(self, name: str, facts: list[Fact]) -> tuple[SourceDocument, int] | None:
+        """Where a thing is named, or else where its first fact stands: a quote may have only a pronoun."""
+        named, first = re.compile(r"\s+".join(map(re.escape, name.split())), re.IGNORECASE), None
+        for passage in (each for fact in facts for each in (*fact.passages, *fact.chunks)):
+            document = self.view.documents[passage.document]
+            if found := named.search(document.text, passage.start, passage.end):
+                return document, found.start()
+            first = first or (document, passage.start)
+        return first
 
 
 def resolve(store: GraphStore, *, dry_run: bool = False) -> Resolved:

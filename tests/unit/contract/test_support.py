@@ -67,6 +67,14 @@ def test_repetition_is_refused_without_a_quote_too() -> None:
     assert flaws({**value, "relation": "grew", "object": "plants"}, "Unquoted") == []
 
 
+@pytest.mark.parametrize(
+    ("object", "is_itself"), [("otto  meier", True), ("Otto Meier Ltd", False), ("Meier", False)]
+)
+def test_fact_that_says_its_subject_of_itself_is_refused(object: str, is_itself: bool) -> None:
+    value = {**MEIER, "relation": "worked at", "object": object}
+    assert (flaws(value) == [("/object", Reason.REPETITIVE)]) is is_itself
+
+
 @pytest.mark.parametrize("definition", ["saw", "The saws", "the saw that is a saw"])
 def test_definition_that_only_repeats_its_entity_is_refused(definition: str) -> None:
     assert flaws({**SAW, "definition": definition}, "Definition") == [("/definition", Reason.REPETITIVE)]

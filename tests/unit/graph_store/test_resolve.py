@@ -131,6 +131,23 @@ def test_open_pairs_are_decided_in_the_file_that_lists_them(store: GraphStore, t
     assert names(store) == [("Ada Lovelace", "Lovelace, Ada"), ("Holmes", "Sherlock Holmes")]
 
 
+def test_passage_of_an_open_pair_has_the_name_though_the_quote_has_a_pronoun(tmp_path: Path) -> None:
+    text = f"Holmes lived in Baker Street. {'It rained. ' * 20}He smoked. Then Sherlock Holmes left.\n"
+    facts = {
+        definition("Holmes", "Smoked."): ("He smoked",),
+        definition("Sherlock Holmes", "Left."): ("left",),
+    }
+    paper = Paper("holmes.txt", text, {0: [Answer("definitions", facts, ["Holmes", "Sherlock Holmes"])]})
+    file = tmp_path / "pairs.csv"
+    with GraphStore.in_memory() as store:
+        store.add(paper.statements())
+        write_pairs(file, resolve(store))
+    with file.open(encoding="utf-8-sig", newline="") as opened:
+        [pair] = csv.DictReader(opened)
+    assert "Holmes lived in Baker Street" in pair["passage 1"]
+    assert "Then Sherlock Holmes left" in pair["passage 2"]
+
+
 def test_merged_pair_can_be_separated_for_good_and_joined_again(store: GraphStore, tmp_path: Path) -> None:
     resolve(store)
     pair = ("Lovelace, Ada", "Ada Lovelace")

@@ -273,8 +273,10 @@ def test_bundled_prompt_can_be_asked_without_its_optional_terms(id: str) -> None
 
 
 ANSWERS: dict[str, list[dict[str, Any]]] = {
-    "extract-definitions": [{"entity": "a", "definition": "b"}],
-    "extract-relationships": [{"subject": "a", "predicate": "b", "object": "c", "object-entity": True}],
+    "extract-definitions": [{"quote": "q", "entity": "a", "definition": "b"}],
+    "extract-relationships": [
+        {"quote": "q", "subject": "a", "predicate": "b", "object": "c", "object-entity": True}
+    ],
     "extract-topics": [{"topic": "a", "definition": "b"}],
     "extract-rows": [{"anything": 1}],
     "agent-kg-extract": [
@@ -297,7 +299,10 @@ def test_bundled_extraction_prompts_have_the_contracts_of_seed_1(id: str) -> Non
     assert contract.discriminator == ("type" if mixed else None)
 
 
-@pytest.mark.parametrize("id", sorted(ANSWERS.keys() - {"extract-with-ontologies"}))
+QUOTING = {"extract-definitions", "extract-relationships"}
+
+
+@pytest.mark.parametrize("id", sorted(ANSWERS.keys() - QUOTING - {"extract-with-ontologies"}))
 def test_bundled_extraction_prompt_begins_with_the_passage(id: str) -> None:
     question = PROMPTS.question(id, TERMS[id])[1].prompt
     assert question.startswith(f"<passage>\n{TERMS[id]['text']}\n</passage>\n")
@@ -307,6 +312,18 @@ def test_bundled_extraction_prompt_begins_with_the_passage(id: str) -> None:
         key for key in ("anything",) if id == "extract-rows"
     ]
     assert end.startswith("Write a")
+
+
+@pytest.mark.parametrize("id", sorted(QUOTING))
+def test_passage_stands_alone_behind_two_examples_whose_objects_begin_with_a_quote(id: str) -> None:
+    question = PROMPTS.question(id, TERMS[id])[1]
+    assert question.prompt == TEXT
+    assert "Use only what" in question.system
+    assert [key for key in ANSWERS[id][0] if f'"{key}"' not in question.system] == []
+    assert len(question.examples) == 2
+    for example in question.examples:
+        for shown in example.answer:
+            assert list(shown) == list(ANSWERS[id][0])
 
 
 def test_passage_stands_alone_in_the_question_in_the_terms_of_an_ontology() -> None:
