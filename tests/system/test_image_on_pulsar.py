@@ -94,7 +94,7 @@ async def test_the_compose_file_and_the_program_of_the_guide_work_together(
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
     (program,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.MULTILINE | re.DOTALL)
     program = program.replace("//tg/", f"//{pulsar_space}/")
-    answer = '{"entity": "chalk", "definition": "a soft rock"}'
+    answer = '{"quote": "Chalk is a soft white rock", "entity": "chalk", "definition": "a soft rock"}'
     server.reply = lambda _: Reply([said(answer), said(finish_reason="stop"), DONE])
 
     def command(service: str) -> list[object]:

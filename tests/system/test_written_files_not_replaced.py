@@ -270,7 +270,9 @@ class TestKeptAnswersThatNoLongerFit:
         words = (*EXTRACT, "--templates", "mine.prompt", "--prompt", "extract-definitions")
         assert run(*words, folder=folder).returncode == 0
         text = (folder / "mine.prompt").read_text()
-        (folder / "mine.prompt").write_text(text.replace("List the", "Name the", 1))
+        (folder / "mine.prompt").write_text(
+            text.replace("{{ answer_format }}", "Be exact. {{ answer_format }}")
+        )
         told = "7 kept answers no longer fit: the prompt extract-definitions has changed\n"
         assert run(*words, "--estimate", folder=folder).stderr == told
 
