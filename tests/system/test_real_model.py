@@ -510,15 +510,14 @@ async def test_objects_of_a_bundled_prompt_are_no_echo_and_name_the_text(
     found = []
     for name in ("biography", "news-report"):
         passage = (PASSAGES / f"{name}.txt").read_text(encoding="utf-8")
-        prompt, question = prompts.question("agent-kg-extract", {"text": passage})
+        prompt, question = prompts.question("extract-definitions", {"text": passage})
         outcome = await ask(
             replace(prompt, config=config(100), attempts=1, native_items=True), question, provider
         )
 
         refused = [rejected.issues[0].reason for rejected in outcome.rejected]
         assert errors.Reason.ECHOED not in refused
-        names = [each.get("entity") or each["subject"] for each in outcome.objects]
-        entities = [name.casefold().split() for name in names]
+        entities = [each["entity"].casefold().split() for each in outcome.objects]
         found += [any(word in passage.casefold() for word in entity) for entity in entities]
     assert found
     assert sum(found) >= 0.9 * len(found)
