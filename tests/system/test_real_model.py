@@ -27,7 +27,7 @@ from trustgraph_prompt.ask import ask
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.llm import Call, Delta, ImageBlock, Message, OpenAIProvider, RetryPolicy, RuntimeConfig
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, Question, files
-from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.reader import Outcome, read
 
 pytestmark = [pytest.mark.real_model, pytest.mark.xdist_group("model")]
 
@@ -503,24 +503,24 @@ class TestCommand:
         assert f"{len(found)} objects from 1 chunk of 1 file" in done.stderr + done.stdout
 
 
-async def test_objects_of_a_bundled_prompt_are_no_echo_and_name_the_text(
-    provider: OpenAIProvider,
-) -> None:
+async def test_shown_examples_that_a_model_repeats_give_no_objects(provider: OpenAIProvider) -> None:
     prompts = PromptSet.build(files.load(package_data.templates()))
-    found = []
+    said = 0
     for name in ("biography", "news-report"):
         passage = (PASSAGES / f"{name}.txt").read_text(encoding="utf-8")
         prompt, question = prompts.question("extract-definitions", {"text": passage})
+        shown = [value for example in question.examples for value in example.answer]
+        assert shown
         outcome = await ask(
             replace(prompt, config=config(100), attempts=1, native_items=True), question, provider
         )
 
-        refused = [rejected.issues[0].reason for rejected in outcome.rejected]
-        assert errors.Reason.ECHOED not in refused
-        entities = [each["entity"].casefold().split() for each in outcome.objects]
-        found += [any(word in passage.casefold() for word in entity) for entity in entities]
-    assert found
-    assert sum(found) >= 0.9 * len(found)
+        said += len(outcome.objects) + len(outcome.rejected)
+        repeated = [each for each in outcome.rejected if read(each.raw, "json").value in shown]
+        assert all(errors.Reason.ECHOED in {issue.reason for issue in each.issues} for each in repeated)
+        assert not [each for each in outcome.objects if each in shown]
+        assert all(" ".join(each["quote"].split()) in " ".join(passage.split()) for each in outcome.objects)
+    assert said
 
 
 async def asked(
