@@ -102,7 +102,10 @@ async def upstream(site: TrustGraphSite) -> AsyncIterator[None]:
         yield
 
 
-#: Our own flows know the common rule for names only, and their prompts are the bundled ones.
+#: The bundled prompts as they were without quotes: TrustGraph's answers have none, and a quote moves a fact.
+PROMPTS: Final = Path(__file__).parents[1] / "data" / "prompts-without-quotes"
+
+#: Our own flows know the common rule for names only.
 OWN_FLOWS: Final = [
     job for job in JOBS if job.workspace == "default" and "triples" in job.outputs and "agent" not in job.name
 ]
@@ -129,7 +132,8 @@ async def own_flows(site: TrustGraphSite) -> AsyncIterator[None]:
         }
         (flows / f"{job.name}.yaml").write_text(json.dumps(flow))
     config = f"persistent://{site.space}/config/prompt"
-    await site.start("run", "--broker", site.url, "--topic", config, "--flows", flows)
+    where = ("--broker", site.url, "--topic", config, "--templates", PROMPTS, "--flows", flows)
+    await site.start("run", *where)
     yield
 
 
